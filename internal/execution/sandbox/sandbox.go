@@ -1,0 +1,151 @@
+// Package sandbox is the contract of a place to run: what a driver must be
+// able to do with one isolated machine.
+//
+// It starts nothing itself; drivers (runsc, fake) do. It knows nothing of
+// sessions, prompts or models. What happens inside a running sandbox goes
+// through drydock-init (package guest), reached at Handle's endpoint.
+//
+// A Driver is used by many goroutines at once. Calls on different IDs may run
+// at the same time; mutating calls on one ID are serialised by the driver.
+// Cancelling ctx gives up waiting; it never leaves a half-made sandbox that
+// Destroy cannot remove.
+package sandbox
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"drydock/internal/core"
+)
+
+// Spec says what to start.
+type Spec struct {
+	ID       core.SandboxID
+	Purpose  string   // "session", "build", "proof", "warm": a fixed word for lists and metrics
+	Owner    string   // identifier of the session or build it belongs to
+	Layers   []string // read-only directories, topmost first; at least one
+	Hostname string
+	Env      []string // of drydock-init and so of everything below it
+	Limits   core.Limits
+	Network  *core.NetworkPolicy // nil: no network at all
+	Token    string              // what the guest demands of every caller
+	Image    string              // directory of a memory image to restore; "" starts from files
+}
+
+// Handle finds a sandbox again after a restart of the daemon. It is plain data
+// and is stored before Create returns.
+type Handle struct {
+	Driver  string
+	ID      core.SandboxID
+	Purpose string
+	Owner   string
+	Guest   netip.AddrPort // where drydock-init answers
+	Token   string
+	Created time.Time
+}
+
+// Cause says why a sandbox is dead.
+type Cause string
+
+const (
+	CauseNone     Cause = ""
+	CauseExited   Cause = "exited"        // drydock-init ended by itself
+	CauseKilled   Cause = "killed"        // from outside, nobody knows by whom
+	CauseMemory   Cause = "out_of_memory" // over its memory limit
+	CauseDisk     Cause = "out_of_disk"   // over its disk limit
+	CauseLifetime Cause = "lifetime"      // older than its limit
+	CauseStopped  Cause = "stopped"       // Destroy or Freeze
+)
+
+// Status is what a driver knows without asking the guest.
+type Status struct {
+	State  core.SandboxState
+	Cause  Cause
+	Detail string
+	Memory int64 // bytes in use, of the whole sandbox
+	Disk   int64 // bytes written above the layers
+	Pids   int
+}
+
+// Capabilities are fixed for the life of a driver.
+type Capabilities struct {
+	Memory bool // Freeze can take a memory image, Create can restore one
+	Fork   bool // several Creates from one image at once
+	Limits bool // enforces CPU, memory, pids
+}
+
+// FreezeOptions say what a freeze takes. Files are always taken.
+type FreezeOptions struct {
+	Into   string // directory, on the driver's file system, that must not exist yet
+	Memory bool
+}
+
+// Frozen is what a freeze left: Upper holds the files written above the
+// layers (overlayfs form), Image the memory image or "".
+type Frozen struct {
+	Upper string
+	Image string
+}
+
+// Driver creates, finds again, freezes and destroys sandboxes.
+type Driver interface {
+	Name() string
+	Capabilities() Capabilities
+
+	// Create starts a sandbox and returns once drydock-init answers. A second
+	// Create with one ID is a Conflict. On error nothing is left behind.
+	Create(ctx context.Context, spec Spec) (Handle, error)
+
+	// Recover adopts a sandbox that an earlier process made, and starts
+	// watching it. It is NotFound if nothing of it is left. A dead sandbox is
+	// adopted too: its files can still be frozen.
+	Recover(ctx context.Context, h Handle) (Status, error)
+
+	// Status is cheap; a sandbox that is not known is NotFound.
+	Status(ctx context.Context, id core.SandboxID) (Status, error)
+
+	// Wait returns when the sandbox is no longer running, or ctx ends.
+	Wait(ctx context.Context, id core.SandboxID) (Status, error)
+
+	// Dial opens a TCP connection to a port inside, from outside.
+	Dial(ctx context.Context, id core.SandboxID, port int) (net.Conn, error)
+
+	// Freeze stops the sandbox (or finds it dead) and moves its files, and on
+	// request its memory, to opts.Into. Afterwards only Destroy is allowed.
+	// Interrupted at any point, calling it again finishes the job.
+	Freeze(ctx context.Context, id core.SandboxID, opts FreezeOptions) (Frozen, error)
+
+	// Destroy removes every trace: processes, mounts, network, cgroup, files
+	// that were not frozen. It is safe after a failed Create and a second call
+	// does nothing.
+	Destroy(ctx context.Context, id core.SandboxID) error
+
+	// List names every sandbox of which anything is left on this host under
+	// this driver's state directory, known to the caller or not.
+	List(ctx context.Context) ([]core.SandboxID, error)
+
+	// Close stops watching; sandboxes go on.
+	Close() error
+}
+
+// Network gives a sandbox its place on the network. The runsc driver consumes
+// it; package netjail of containment fulfils it through the daemon.
+type Network interface {
+	// Attach makes (or finds) the namespace of one sandbox under a policy; nil
+	// means only drydock-init is reachable, from the host, and nothing else.
+	Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error)
+	// Detach removes it; a second call does nothing.
+	Detach(ctx context.Context, id core.SandboxID) error
+	// List names every sandbox with anything left.
+	List(ctx context.Context) ([]core.SandboxID, error)
+}
+
+// Attachment is a ready network namespace.
+type Attachment struct {
+	Namespace string     // path
+	Address   netip.Addr // of the sandbox; the host reaches it here
+	Resolver  netip.Addr // for /etc/resolv.conf
+	Env       []string   // proxy variables and the like, for Spec.Env's consumer
+}

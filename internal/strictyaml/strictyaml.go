@@ -1,0 +1,42 @@
+// Package strictyaml decodes one YAML document strictly: unknown keys, doubled
+// keys, wrong types and a second document are errors that show line, column
+// and the source with a caret.
+//
+// It is the only importer of the YAML library. Input is bounded by MaxBytes.
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/goccy/go-yaml"
+
+	"drydock/internal/core"
+)
+
+// MaxBytes bounds what Decode reads.
+const MaxBytes = 1 << 20
+
+// Decode reads data, named file in errors, into out. An empty document leaves
+// out as it is.
+func Decode(file string, data []byte, out any) error {
+	if len(data) > MaxBytes {
+		return core.E("yaml.decode", core.Invalid, nil, "%s is larger than %d bytes", file, MaxBytes)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict(), yaml.DisallowUnknownField())
+	if err := dec.Decode(out); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return core.E("yaml.decode", core.Invalid, nil, "%s: %s", file, yaml.FormatError(err, false, true))
+	}
+	var second any
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return core.E("yaml.decode", core.Invalid, nil, "%s holds more than one YAML document", file)
+	}
+	return nil
+}
+
+// Encode writes v as YAML.
+func Encode(v any) ([]byte, error) { return yaml.MarshalWithOptions(v, yaml.Indent(2)) }
