@@ -6,18 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// FileChange is one file of a change, as git sees it on the host.
-type FileChange struct {
-	Path    string
-	Old     string // before a rename
-	Status  string // "added", "modified", "deleted", "renamed", "type"
-	Added   int
-	Removed int
-	Binary  bool
-	Mode    string // new mode, octal
-}
+	"drydock/internal/gitcmd/mirror"
+)
 
 // Gate are the limits of the scope gate.
 type Gate struct {
@@ -56,7 +47,7 @@ type AddedLine struct {
 }
 
 // Inspect judges a change before it is committed.
-func (g Gate) Inspect(files []FileChange, added []AddedLine) []Finding {
+func (g Gate) Inspect(files []mirror.ChangedFile, added []AddedLine) []Finding {
 	if g.MaxFiles == 0 {
 		g.MaxFiles = 200
 	}
@@ -87,9 +78,9 @@ func (g Gate) Inspect(files []FileChange, added []AddedLine) []Finding {
 	return out
 }
 
-func (g Gate) inspectFile(f FileChange) []Finding {
+func (g Gate) inspectFile(f mirror.ChangedFile) []Finding {
 	var out []Finding
-	for _, p := range []string{f.Path, f.Old} {
+	for _, p := range []string{f.Path, f.OldPath} {
 		if p == "" {
 			continue
 		}
@@ -98,11 +89,11 @@ func (g Gate) inspectFile(f FileChange) []Finding {
 				Detail: fmt.Sprintf("is protected by the rule %q", g.Protected[i])})
 		}
 	}
-	if f.Status != "added" {
+	if f.Status != mirror.Added {
 		return out
 	}
 	switch {
-	case f.Mode == "160000":
+	case f.NewMode == "160000":
 		out = append(out, Finding{Code: "submodule", Path: f.Path, Refuse: true, Detail: "is a nested repository; its files would not be part of the change"})
 	case artifact(f.Path):
 		out = append(out, Finding{Code: "artifact", Path: f.Path, Refuse: true, Detail: "is a build product or a cache, not source"})

@@ -3,30 +3,32 @@ package codechange
 import (
 	"strings"
 	"testing"
+
+	"drydock/internal/gitcmd/mirror"
 )
 
 func TestScopeGate(t *testing.T) {
 	gate := Gate{MaxFiles: 3, MaxLines: 100, Protected: []string{".github/workflows/**", "CODEOWNERS", "deploy/*.tf"}}
 	key := "AKIA" + strings.Repeat("Q", 16)
 	for name, c := range map[string]struct {
-		files  []FileChange
+		files  []mirror.ChangedFile
 		added  []AddedLine
 		code   string // "" means nothing found
 		refuse bool
 		stop   bool
 	}{
-		"ordinary edit":   {files: []FileChange{{Path: "a.go", Status: "modified", Added: 5}}},
+		"ordinary edit":   {files: []mirror.ChangedFile{{Path: "a.go", Status: mirror.Modified, Added: 5}}},
 		"password word":   {added: []AddedLine{{Path: "a.go", Line: 1, Text: `password := readPassword()`}}},
-		"lock file":       {files: []FileChange{{Path: "web/package-lock.json", Status: "modified", Added: 5000}}},
+		"lock file":       {files: []mirror.ChangedFile{{Path: "web/package-lock.json", Status: mirror.Modified, Added: 5000}}},
 		"access key":      {added: []AddedLine{{Path: "a.go", Line: 7, Text: `key = "` + key + `"`}}, code: "secret", refuse: true},
 		"private key":     {added: []AddedLine{{Path: "id", Line: 1, Text: "-----BEGIN OPENSSH PRIVATE" + " KEY-----"}}, code: "secret", refuse: true},
-		"workflow":        {files: []FileChange{{Path: ".github/workflows/ci.yml", Status: "modified"}}, code: "protected", stop: true},
-		"renamed away":    {files: []FileChange{{Path: "x", Old: "docs/CODEOWNERS", Status: "renamed"}}, code: "protected", stop: true},
-		"one level glob":  {files: []FileChange{{Path: "deploy/sub/main.tf", Status: "modified"}}},
-		"too many lines":  {files: []FileChange{{Path: "a.go", Status: "modified", Added: 60, Removed: 60}}, code: "too_large", stop: true},
-		"build product":   {files: []FileChange{{Path: "web/node_modules/x/index.js", Status: "added"}}, code: "artifact", refuse: true},
-		"nested git":      {files: []FileChange{{Path: "vendor/x", Status: "added", Mode: "160000"}}, code: "submodule", refuse: true},
-		"known submodule": {files: []FileChange{{Path: "vendor/x", Status: "modified", Mode: "160000"}}},
+		"workflow":        {files: []mirror.ChangedFile{{Path: ".github/workflows/ci.yml", Status: mirror.Modified}}, code: "protected", stop: true},
+		"renamed away":    {files: []mirror.ChangedFile{{Path: "x", OldPath: "docs/CODEOWNERS", Status: mirror.Renamed}}, code: "protected", stop: true},
+		"one level glob":  {files: []mirror.ChangedFile{{Path: "deploy/sub/main.tf", Status: mirror.Modified}}},
+		"too many lines":  {files: []mirror.ChangedFile{{Path: "a.go", Status: mirror.Modified, Added: 60, Removed: 60}}, code: "too_large", stop: true},
+		"build product":   {files: []mirror.ChangedFile{{Path: "web/node_modules/x/index.js", Status: mirror.Added}}, code: "artifact", refuse: true},
+		"nested git":      {files: []mirror.ChangedFile{{Path: "vendor/x", Status: mirror.Added, NewMode: "160000"}}, code: "submodule", refuse: true},
+		"known submodule": {files: []mirror.ChangedFile{{Path: "vendor/x", Status: mirror.Modified, NewMode: "160000"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := gate.Inspect(c.files, c.added)
