@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drydock/internal/core"
+	"drydock/internal/store"
 )
 
 // Job is one run to execute or to go on with.
@@ -18,7 +19,7 @@ type Job struct {
 	Session core.Session
 	Prompt  core.Prompt
 	Run     core.Run
-	Fence   int64 // every write of the run carries it; an older one is refused
+	Fence   store.Fence // every write of the run carries it; an older one is refused
 	Resumed bool
 }
 
