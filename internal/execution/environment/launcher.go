@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -144,7 +146,10 @@ func serviceNames(list []guest.Service) string {
 }
 
 func (l *Launcher) client(h sandbox.Handle) *guest.Client {
-	return guest.NewClient(guest.Options{Addr: h.Guest.String(), Token: h.Token})
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	return guest.NewClient(func(ctx context.Context) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", h.Guest.String())
+	}, h.Token)
 }
 
 // Adopt finds a machine that an earlier process started. It is NotFound when
@@ -265,19 +270,25 @@ func (m *Machine) processTail(ctx context.Context, id guest.ProcessID, n int64) 
 		return ""
 	}
 	from := max(p.Stdout.First, p.Stdout.End-n)
-	data, err := m.guest.ReadOutput(ctx, id, guest.Stdout, from, n)
+	out, err := m.guest.Output(ctx, id, guest.Stdout, from, false)
+	if err != nil {
+		return ""
+	}
+	defer out.Close()
+	data, err := io.ReadAll(io.LimitReader(out, n))
 	if err != nil {
 		return ""
 	}
 	return strings.ToValidUTF8(string(data), "?")
 }
 
-// StopServices ends services in reverse order and writes everything to disk.
-func (m *Machine) StopServices(ctx context.Context) error {
-	if err := m.guest.StopServices(ctx); err != nil {
+// Quiesce ends services in reverse order and then every other process, and
+// writes everything to disk: afterwards the files can be frozen.
+func (m *Machine) Quiesce(ctx context.Context) error {
+	if err := m.guest.Quiesce(ctx); err != nil {
 		return m.died(ctx, err)
 	}
-	return m.guest.Sync(ctx)
+	return nil
 }
 
 // Freeze stops the sandbox and makes its files a snapshot. Afterwards only

@@ -181,12 +181,7 @@ func (m *Machine) Harvest(ctx context.Context, repo *mirror.Mirror, place, ref s
 	if at, err := repo.ReadRef(ctx, ref); err == nil && at == commit {
 		return commit, nil
 	}
-	body, err := m.guest.OpenFile(ctx, bundleOut)
-	if err != nil {
-		return "", m.died(ctx, err)
-	}
-	defer body.Close()
-	got, err := repo.FetchBundle(ctx, body, wipRef, ref)
+	got, err := repo.FetchBundle(ctx, &fileReader{ctx: ctx, m: m, path: bundleOut}, wipRef, ref)
 	if err != nil {
 		return "", err
 	}
@@ -259,3 +254,32 @@ func (m *Machine) IgnoreUntracked(ctx context.Context) error {
 
 // Untracked lists files that git would add.
 func (m *Machine) Untracked(ctx context.Context) ([]string, error) { return m.untracked(ctx) }
+
+// fileReader reads a file of the sandbox piece by piece.
+type fileReader struct {
+	ctx  context.Context //nolint:containedctx // lives for one call, io.Reader has no other way
+	m    *Machine
+	path string
+	off  int64
+	rest []byte
+	end  bool
+}
+
+const pieceSize = 8 << 20
+
+func (r *fileReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.end {
+			return 0, io.EOF
+		}
+		data, info, err := r.m.guest.ReadFile(r.ctx, r.path, r.off, pieceSize)
+		if err != nil {
+			return 0, r.m.died(r.ctx, err)
+		}
+		r.off += int64(len(data))
+		r.rest, r.end = data, len(data) == 0 || r.off >= info.Size
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
