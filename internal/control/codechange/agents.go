@@ -3,10 +3,13 @@ package codechange
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/core"
 	"drydock/internal/harness/agent"
+	"drydock/internal/harness/model"
 	"drydock/internal/harness/rules"
 )
 
@@ -54,7 +57,7 @@ func (a agentStep) Run(ctx context.Context, v *blueprint.Visit) (blueprint.Outco
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
-	got, err := d.Agent.Work(ctx, task, sink{d, v}, d.Memory)
+	got, err := d.work(ctx, v, w, task)
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
@@ -76,6 +79,41 @@ func (a agentStep) Run(ctx context.Context, v *blueprint.Visit) (blueprint.Outco
 		v.Data.Set(blueprint.KeyFailure, core.Failure{Code: string(got.Ending), Message: why, Hint: endingHint(got)})
 	}
 	return result(edge, "%d turns, %s", got.Turns, got.Cost)
+}
+
+// harvestEvery bounds how much of a long turn a dead host can cost.
+const harvestEvery = time.Minute
+
+// work lets the agent run. Meanwhile the working tree is brought out now and
+// then, and a spent budget is waited for: it pauses work and never kills it.
+func (d Deps) work(ctx context.Context, v *blueprint.Visit, w Workspace, task agent.Task) (agent.Result, error) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(harvestEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				if _, err := w.Harvest(ctx); err != nil && ctx.Err() == nil {
+					d.Log.Warn("the working tree was not brought out", "session", task.Session, "err", err)
+				}
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(done)
+	for {
+		got, err := d.Agent.Work(ctx, task, sink{d, v}, d.Memory)
+		if err != nil || got.Ending != agent.ModelFailed || got.Outcome != model.BudgetSpent {
+			return got, err
+		}
+		if err := d.Budget.AwaitBudget(ctx, v.Job); err != nil {
+			return got, err
+		}
+	}
 }
 
 func (d Deps) task(ctx context.Context, v *blueprint.Visit) (agent.Task, error) {

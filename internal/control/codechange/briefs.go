@@ -2,17 +2,16 @@ package codechange
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
 )
 
 // Briefs are what the platform tells an agent beside the person's task. They
 // state facts of this session; how to work stands in the agent's own prompt.
 
-func implementBrief(s core.Session, r Recipe) string {
+func implementBrief(s core.Session, r recipe.Recipe) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The repository is in /workspace, on commit %.12s of %s.", s.BaseCommit, s.Base)
 	if s.Head != "" {
@@ -20,7 +19,14 @@ func implementBrief(s core.Session, r Recipe) string {
 	}
 	b.WriteString("\nDo not commit, push or open anything: when you finish, the platform runs the checks, commits under the author's name and delivers the change.\n")
 	if len(r.Services) > 0 {
-		fmt.Fprintf(&b, "\nServices that are running: %s.\n", strings.Join(r.Services, ", "))
+		b.WriteString("\nServices that are running:\n")
+		for _, s := range r.Services {
+			at := ""
+			if s.Port > 0 {
+				at = fmt.Sprintf(" on port %d", s.Port)
+			}
+			fmt.Fprintf(&b, "- %s%s (%s)\n", s.Name, at, oneLine(s.Run))
+		}
 	}
 	if len(r.Checks) > 0 {
 		b.WriteString("\nChecks (run from /workspace):\n")
@@ -30,8 +36,8 @@ func implementBrief(s core.Session, r Recipe) string {
 	}
 	if len(r.Pages) > 0 {
 		b.WriteString("\nPages that reviewers will see before and after:\n")
-		for _, name := range slices.Sorted(maps.Keys(r.Pages)) {
-			fmt.Fprintf(&b, "- %s: %s\n", name, r.Pages[name])
+		for _, p := range r.Pages {
+			fmt.Fprintf(&b, "- %s: %s\n", p.Name, p.URL)
 		}
 	}
 	b.WriteString("\nThe work is judged in clean sandboxes: what was green must stay green, and at least one test must fail without your change and pass with it. Changing or removing existing expectations needs a person's consent, so do it only where the task asks for it.")

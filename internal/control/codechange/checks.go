@@ -9,6 +9,7 @@ import (
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/gitcmd/mirror"
 	"drydock/internal/proof/check"
 )
@@ -172,7 +173,7 @@ func redness(run CheckRun) string {
 
 // failureText is what an agent gets to read of a red check: the failing cases
 // with their messages, and the end of the output.
-func failureText(c Check, run CheckRun) string {
+func failureText(c recipe.Check, run CheckRun) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Check %s is red (%s): %s\n", c.Name, redness(run), oneLine(run.Command))
 	shown := 0

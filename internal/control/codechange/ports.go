@@ -6,6 +6,7 @@ import (
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/gitcmd/mirror"
 	"drydock/internal/harness/agent"
 	"drydock/internal/proof/check"
@@ -20,6 +21,7 @@ type Deps struct {
 	Prover     Prover
 	Deliverer  Deliverer
 	Events     Emitter
+	Budget     Budget
 	Gate       Gate
 	Log        *slog.Logger
 }
@@ -64,7 +66,7 @@ type Workspaces interface {
 // Workspace is the open sandbox of a session.
 type Workspace interface {
 	// Recipe is that of the base commit.
-	Recipe() Recipe
+	Recipe() recipe.Recipe
 	// Harvest brings the working tree, whatever its state, into the mirror as
 	// a commit on top of the session's place, and returns it.
 	Harvest(ctx context.Context) (string, error)
@@ -73,7 +75,7 @@ type Workspace interface {
 	Run(ctx context.Context, cmd Command) (CommandResult, error)
 	// RunCheck runs a check of the recipe and reads its report. Files narrows
 	// it where the check can be narrowed; purge and staleness are handled.
-	RunCheck(ctx context.Context, key string, c Check, files []string) (CheckRun, error)
+	RunCheck(ctx context.Context, key string, c recipe.Check, files []string) (CheckRun, error)
 }
 
 // Command is one shell line in the working tree.
@@ -95,23 +97,6 @@ type CheckRun struct {
 	Command string
 	Result  CommandResult
 	Report  check.Report
-}
-
-// Recipe is what the steps need of an environment's recipe.
-type Recipe struct {
-	Source   string // file it was read from
-	Checks   []Check
-	Services []string // "web on port 3000"
-	Pages    map[string]string
-}
-
-// Check is one declared check.
-type Check struct {
-	Name    string
-	Run     string
-	Fix     string
-	Changed string // with {files}
-	Report  string
 }
 
 // Prover runs the exam in clean rooms and stores the evidence.
@@ -164,6 +149,13 @@ type Delivery struct {
 	Authors  []core.Author
 	Evidence core.EvidenceID
 	Verdict  string
+}
+
+// Budget holds a run whose money or time is spent.
+type Budget interface {
+	// AwaitBudget says that the run waits, and returns when a person has
+	// raised the budget, or ctx ends.
+	AwaitBudget(ctx context.Context, job blueprint.Job) error
 }
 
 // Emitter appends events to the session's log; durable before it returns.

@@ -205,7 +205,7 @@ func (d Deps) context(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
-	recipe := w.Recipe()
-	v.Data.Set(keyBrief, implementBrief(s, recipe))
-	return result("ok", "%d checks, %d services, %d pages, from %s", len(recipe.Checks), len(recipe.Services), len(recipe.Pages), recipe.Source)
+	r := w.Recipe()
+	v.Data.Set(keyBrief, implementBrief(s, r))
+	return result("ok", "%d checks, %d services, %d pages", len(r.Checks), len(r.Services), len(r.Pages))
 }

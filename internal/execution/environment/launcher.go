@@ -65,6 +65,8 @@ type LaunchRequest struct {
 	Policy   *core.NetworkPolicy
 	Limits   core.Limits
 	Services []guest.Service
+	// SkipServices leaves them to a later StartServices.
+	SkipServices bool
 	Report   func(core.Phase) // called as each part ends; may be nil
 	Hostname string
 }
@@ -127,7 +129,7 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	if err := m.introduce(ctx, req); err != nil {
 		return fail(err)
 	}
-	if len(req.Services) > 0 {
+	if len(req.Services) > 0 && !req.SkipServices {
 		start = time.Now()
 		if err := m.StartServices(ctx); err != nil {
 			return fail(err)
@@ -187,6 +189,9 @@ func CauseText(s sandbox.Status) string {
 // introduce gives the sandbox its name, clock, settings and certificates.
 func (m *Machine) introduce(ctx context.Context, req LaunchRequest) error {
 	setup := guest.Setup{Hostname: req.Hostname, Clock: time.Now().UTC()}
+	if m.handle.Resolver.IsValid() {
+		setup.Resolver = m.handle.Resolver.String()
+	}
 	if m.l.d.Settings != nil {
 		setup.Env, setup.Files = m.l.d.Settings(ctx, req.Family)
 	}
