@@ -40,9 +40,9 @@ func existing(files []mirror.ChangedFile) []string {
 	return out
 }
 
-// withFiles fills {files} with quoted paths. A command without the
+// WithFiles fills {files} with quoted paths. A command without the
 // placeholder is left as it is.
-func withFiles(command string, files []string) string {
+func WithFiles(command string, files []string) string {
 	quoted := make([]string, len(files))
 	for i, f := range files {
 		// "./" keeps a file called "-rf" from being an option.
@@ -71,7 +71,7 @@ func (d Deps) autofix(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 		if c.Fix == "" || len(paths) == 0 || len(paths) > maxFilesOnLine && strings.Contains(c.Fix, "{files}") {
 			continue
 		}
-		got, err := w.Run(ctx, Command{Key: fmt.Sprintf("%s/fix/%s", v.Attempt, c.Name), Shell: withFiles(c.Fix, paths)})
+		got, err := w.Run(ctx, Command{Key: fmt.Sprintf("%s/fix/%s", v.Attempt, c.Name), Shell: WithFiles(c.Fix, paths)})
 		if err != nil {
 			return blueprint.Outcome{}, err
 		}

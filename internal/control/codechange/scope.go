@@ -84,7 +84,7 @@ func (g Gate) inspectFile(f mirror.ChangedFile) []Finding {
 		if p == "" {
 			continue
 		}
-		if i := slices.IndexFunc(g.Protected, func(glob string) bool { return globMatch(glob, p) }); i >= 0 {
+		if i := slices.IndexFunc(g.Protected, func(glob string) bool { return GlobMatch(glob, p) }); i >= 0 {
 			out = append(out, Finding{Code: "protected", Path: p, Stop: true,
 				Detail: fmt.Sprintf("is protected by the rule %q", g.Protected[i])})
 		}
@@ -160,9 +160,9 @@ func secretIn(text string) string {
 	return ""
 }
 
-// globMatch matches slash-separated paths; "**" stands for any directories, a
+// GlobMatch matches slash-separated paths; "**" stands for any directories, a
 // glob without a slash matches the base name anywhere.
-func globMatch(glob, p string) bool {
+func GlobMatch(glob, p string) bool {
 	if !strings.Contains(glob, "/") {
 		ok, _ := path.Match(glob, path.Base(p))
 		return ok

@@ -283,3 +283,25 @@ func (r *fileReader) Read(p []byte) (int, error) {
 	r.rest = r.rest[n:]
 	return n, nil
 }
+
+// Place is the commit that the platform last put into the sandbox.
+func (m *Machine) Place(ctx context.Context) (string, error) {
+	commit, err := m.script(ctx, "place", `cd `+Workspace+`; git rev-parse --verify `+placeRef)
+	if err != nil {
+		return "", err
+	}
+	return commit, gitcmd.CheckCommitID(commit)
+}
+
+// CarryOver puts the edits that were harvested on top of before onto what is
+// checked out now. It says false, and changes nothing, when they do not fit.
+func (m *Machine) CarryOver(ctx context.Context, before string) (bool, error) {
+	if err := gitcmd.CheckCommitID(before); err != nil {
+		return false, err
+	}
+	out, err := m.script(ctx, "carry over", `cd `+Workspace+`
+git diff --binary "$1" `+wipRef+` >/var/tmp/.drydock-carry
+if git apply --check /var/tmp/.drydock-carry 2>/dev/null; then git apply /var/tmp/.drydock-carry; echo fits; else echo no; fi
+rm -f /var/tmp/.drydock-carry`, before)
+	return out == "fits", err
+}

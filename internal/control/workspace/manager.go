@@ -1,0 +1,510 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drydock/internal/control/blueprint"
+	"drydock/internal/control/codechange"
+	"drydock/internal/core"
+	"drydock/internal/execution/environment"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/gitcmd/mirror"
+	"drydock/internal/store"
+)
+
+// Log appends events of sessions.
+type Log interface {
+	Append(ctx context.Context, subject string, events ...core.Event) ([]core.Event, error)
+}
+
+// Deps are the parts a Manager speaks to.
+type Deps struct {
+	DB           *store.DB
+	Launcher     *environment.Launcher
+	Sandboxes    *environment.Sandboxes
+	Snapshots    environment.Snapshots
+	Repositories environment.Repositories
+	Events       Log
+	Log          *slog.Logger
+}
+
+// Options of a Manager.
+type Options struct {
+	Limits core.Limits // where a recipe says nothing
+}
+
+// Manager opens and puts away workspaces.
+type Manager struct {
+	d    Deps
+	opts Options
+
+	mu   sync.Mutex
+	open map[core.SessionID]*Workspace
+	busy map[core.SessionID]chan struct{} // one opening or putting away at a time
+}
+
+// New returns a Manager.
+func New(d Deps, opts Options) *Manager {
+	return &Manager{d: d, opts: opts, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}}
+}
+
+// lock waits until nobody else opens or closes the session's workspace.
+func (m *Manager) lock(ctx context.Context, id core.SessionID) (unlock func(), err error) {
+	for {
+		m.mu.Lock()
+		wait, taken := m.busy[id]
+		if !taken {
+			done := make(chan struct{})
+			m.busy[id] = done
+			m.mu.Unlock()
+			return func() {
+				m.mu.Lock()
+				delete(m.busy, id)
+				m.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		m.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Mirror implements codechange.Workspaces.
+func (m *Manager) Mirror(ctx context.Context, env core.EnvironmentID) (*mirror.Mirror, error) {
+	e, err := m.d.DB.Environment(ctx, string(env))
+	if err != nil {
+		return nil, err
+	}
+	return m.d.Repositories.Mirror(ctx, e)
+}
+
+// Sync implements codechange.Workspaces.
+func (m *Manager) Sync(ctx context.Context, env core.EnvironmentID) error {
+	repo, err := m.Mirror(ctx, env)
+	if err != nil {
+		return err
+	}
+	_, err = repo.Sync(ctx)
+	return err
+}
+
+// Open implements codechange.Workspaces.
+func (m *Manager) Open(ctx context.Context, job blueprint.Job) (codechange.Workspace, error) {
+	unlock, err := m.lock(ctx, job.Session.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	m.mu.Lock()
+	w := m.open[job.Session.ID]
+	m.mu.Unlock()
+	if w != nil {
+		if status, err := w.machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
+			return w, nil
+		}
+		m.forget(job.Session.ID)
+	}
+	s, err := m.d.DB.Session(ctx, job.Session.ID)
+	if err != nil {
+		return nil, err
+	}
+	o := &opening{m: m, job: job, s: s}
+	w, err = o.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.open[s.ID] = w
+	m.mu.Unlock()
+	return w, nil
+}
+
+func (m *Manager) forget(id core.SessionID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.open, id)
+}
+
+// Living returns the open workspace of a session, also one that an earlier
+// process left running, or Unavailable when the session has no sandbox now.
+func (m *Manager) Living(ctx context.Context, id core.SessionID) (*Workspace, error) {
+	m.mu.Lock()
+	w := m.open[id]
+	m.mu.Unlock()
+	if w != nil {
+		return w, nil
+	}
+	return nil, core.E("workspace.living", core.Unavailable, nil, "session %s has no running sandbox", id).
+		WithHint("its files come back with the next prompt; `drydock session diff %s` shows its work", id)
+}
+
+// PutAway implements codechange.Workspaces: the working tree goes to the
+// mirror, services end in order, the files become the session's snapshot and
+// the sandbox goes away. A session without a sandbox is put away already.
+func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
+	unlock, err := m.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := m.d.DB.Session(ctx, id)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	w := m.open[id]
+	m.mu.Unlock()
+	m.forget(id)
+	if w == nil {
+		h, row, err := m.d.Sandboxes.Find(ctx, string(id))
+		if core.Is(err, core.NotFound) || row.State == core.SandboxCreating {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		machine, err := m.d.Launcher.Adopt(ctx, h, s.Snapshot, nil)
+		if machine == nil {
+			if core.Is(err, core.NotFound) {
+				return m.d.Sandboxes.ForgetSandbox(ctx, h.ID)
+			}
+			return err
+		}
+		w = &Workspace{m: m, session: s, machine: machine}
+	}
+	start := time.Now()
+	if status, err := w.machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
+		if err := w.machine.Quiesce(ctx); err != nil {
+			m.d.Log.Warn("a sandbox did not end in order", "session", id, "sandbox", w.machine.ID(), "err", err)
+		}
+	}
+	snap, err := m.freeze(ctx, s, w.machine)
+	if err != nil {
+		return err
+	}
+	return m.tell(ctx, blueprint.Job{Session: s}, core.EventSandbox, core.SandboxData{
+		Sandbox: w.machine.ID(), State: core.SandboxGone, Snapshot: snap.ID, Cause: "put away", Duration: time.Since(start),
+	})
+}
+
+// freeze makes the files of a machine, living or dead, the session's snapshot.
+func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine) (core.Snapshot, error) {
+	parent := machine.Snapshot()
+	if parent == "" {
+		parent = s.Snapshot
+	}
+	snap, err := machine.Freeze(ctx, snapshot.Draft{Parent: parent, Environment: s.Environment, Session: s.ID, Commit: s.Head})
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	if _, err := m.d.DB.UpdateSession(ctx, s.ID, func(row *core.Session) error {
+		row.Snapshot, row.Sandbox = snap.ID, ""
+		return nil
+	}); err != nil {
+		return core.Snapshot{}, err
+	}
+	return snap, machine.Close(ctx)
+}
+
+// Kill ends a session's sandbox at once; its files are kept.
+func (m *Manager) Kill(ctx context.Context, id core.SessionID) error { return m.PutAway(ctx, id) }
+
+// Keep says whether a sandbox that an earlier process left still has an owner:
+// those of sessions do, builds and rooms start anew.
+func (m *Manager) Keep(ctx context.Context) func(purpose, owner string) bool {
+	return func(purpose, owner string) bool {
+		if purpose != "session" {
+			return false
+		}
+		s, err := m.d.DB.Session(ctx, core.SessionID(owner))
+		return err == nil && s.State != core.SessionArchived
+	}
+}
+
+func (m *Manager) tell(ctx context.Context, job blueprint.Job, kind core.EventKind, data any) error {
+	e := core.NewEvent(kind, data)
+	e.Run, e.Actor = job.Run.ID, "platform"
+	_, err := m.d.Events.Append(ctx, string(job.Session.ID), e)
+	return err
+}
+
+// opening is one attempt to give a session its sandbox.
+type opening struct {
+	m   *Manager
+	job blueprint.Job
+	s   core.Session
+}
+
+func (o *opening) tell(ctx context.Context, kind core.EventKind, data any) error {
+	return o.m.tell(ctx, o.job, kind, data)
+}
+
+func (o *opening) phase(ctx context.Context) func(core.Phase) {
+	return func(p core.Phase) {
+		if err := o.tell(ctx, core.EventPhase, p); err != nil {
+			o.m.d.Log.Warn("a phase was not recorded", "session", o.s.ID, "err", err)
+		}
+	}
+}
+
+func (o *opening) open(ctx context.Context) (*Workspace, error) {
+	repo, err := o.m.Mirror(ctx, o.s.Environment)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := environment.ReadRecipe(ctx, repo, o.s.BaseCommit)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workspace{m: o.m, session: o.s, repo: repo, recipe: rec}
+	found, err := o.adopt(ctx, w)
+	if err != nil || found {
+		return w, err
+	}
+	return w, o.launch(ctx, w)
+}
+
+// adopt goes on with the sandbox that is there. A dead one is frozen, so that
+// launch finds its files.
+func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
+	h, row, err := o.m.d.Sandboxes.Find(ctx, string(o.s.ID))
+	if core.Is(err, core.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	from := o.s.Snapshot
+	if from == "" {
+		if from, err = o.environmentSnapshot(ctx); err != nil {
+			return false, err
+		}
+	}
+	var origin store.Sandbox = row
+	_ = origin
+	machine, err := o.m.d.Launcher.Adopt(ctx, h, h.Snapshot, w.recipe.GuestServices())
+	switch {
+	case err == nil:
+		w.machine = machine
+		if w.place, err = machine.Place(ctx); err != nil {
+			return false, err
+		}
+		return true, o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: h.ID, State: core.SandboxRunning, From: "running"})
+	case core.Is(err, core.NotFound):
+		return false, o.m.d.Sandboxes.ForgetSandbox(ctx, h.ID)
+	case machine == nil:
+		return false, err
+	}
+	status, _ := machine.Status(ctx)
+	if err := o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: h.ID, State: core.SandboxDead, Cause: environment.CauseText(status)}); err != nil {
+		return false, err
+	}
+	if err := o.tell(ctx, core.EventWarning, core.WarningData{
+		Code: "sandbox_died", Message: "the sandbox died: " + environment.CauseText(status) + "; its files are kept, a new one goes on from them",
+		Hint: "raise the limits in drydock.yaml if it needs more",
+	}); err != nil {
+		return false, err
+	}
+	snap, err := o.m.freeze(ctx, o.s, machine)
+	if err != nil {
+		return false, err
+	}
+	o.s.Snapshot = snap.ID
+	return false, nil
+}
+
+func (o *opening) environmentSnapshot(ctx context.Context) (core.SnapshotID, error) {
+	env, err := o.m.d.DB.Environment(ctx, string(o.s.Environment))
+	if err != nil {
+		return "", err
+	}
+	if env.Snapshot == "" {
+		return "", core.E("workspace.open", core.Unavailable, nil, "environment %s has no good build", env.Name).
+			WithHint("build it: drydock env build %s", env.Source)
+	}
+	return env.Snapshot, nil
+}
+
+// launch starts a sandbox from the newest snapshot and catches up.
+func (o *opening) launch(ctx context.Context, w *Workspace) error {
+	start := time.Now()
+	from, fresh := o.s.Snapshot, false
+	if from == "" {
+		var err error
+		if from, err = o.environmentSnapshot(ctx); err != nil {
+			return err
+		}
+		fresh = true
+	}
+	manifest, err := o.m.d.Snapshots.Manifest(ctx, from)
+	if err != nil {
+		return err
+	}
+	policy := w.recipe.Network
+	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
+		Snapshot: from, Purpose: "session", Owner: string(o.s.ID), Family: manifest.Family,
+		Env: append(append([]string{}, manifest.Env...), w.recipe.Environ()...), Policy: &policy,
+		Limits: merged(w.recipe.Limits, o.m.opts.Limits), Services: w.recipe.GuestServices(), SkipServices: true, Report: o.phase(ctx),
+	})
+	if err != nil {
+		return err
+	}
+	w.machine = machine
+	fail := func(err error) error {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if closeErr := machine.Close(clean); closeErr != nil {
+			o.m.d.Log.Warn("a sandbox that did not start could not be removed", "sandbox", machine.ID(), "err", closeErr)
+		}
+		return err
+	}
+	if err := o.catchUp(ctx, w, manifest, fresh); err != nil {
+		return fail(err)
+	}
+	if len(w.recipe.Services) > 0 {
+		begin := time.Now()
+		if err := machine.StartServices(ctx); err != nil {
+			return fail(err)
+		}
+		o.phase(ctx)(core.Phase{Name: "services", Duration: time.Since(begin), Detail: names(w.recipe.Services)})
+	}
+	if fresh {
+		if err := machine.IgnoreUntracked(ctx); err != nil {
+			return fail(err)
+		}
+	}
+	if _, err := o.m.d.DB.UpdateSession(ctx, o.s.ID, func(row *core.Session) error {
+		row.Sandbox = machine.ID()
+		return nil
+	}); err != nil {
+		return fail(err)
+	}
+	return o.tell(ctx, core.EventSandbox, core.SandboxData{
+		Sandbox: machine.ID(), State: core.SandboxRunning, Snapshot: from, From: "files", Duration: time.Since(start),
+	})
+}
+
+func names(list []recipe.Service) string {
+	out := ""
+	for i, s := range list {
+		if i > 0 {
+			out += ", "
+		}
+		out += s.Name
+	}
+	return out
+}
+
+func merged(l, def core.Limits) core.Limits {
+	if l.CPU == 0 {
+		l.CPU = def.CPU
+	}
+	if l.Memory == 0 {
+		l.Memory = def.Memory
+	}
+	if l.Pids == 0 {
+		l.Pids = def.Pids
+	}
+	if l.Disk == 0 {
+		l.Disk = def.Disk
+	}
+	if l.Lifetime == 0 {
+		l.Lifetime = def.Lifetime
+	}
+	return l
+}
+
+// catchUp moves the working tree to where the session stands.
+func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.Manifest, fresh bool) error {
+	start := time.Now()
+	place := o.s.Head
+	if place == "" {
+		place = o.s.BaseCommit
+	}
+	branch := o.s.Branch
+	if branch == "" {
+		branch = "drydock/session"
+	}
+	m := w.machine
+	if fresh {
+		if err := m.PutRepository(ctx, w.repo, place, branch, []string{manifest.Commit}, false); err != nil {
+			return err
+		}
+		w.place = place
+		detail := fmt.Sprintf("%.12s", place)
+		if manifest.Commit != place {
+			again, err := needsSetup(ctx, w.repo, manifest.Commit, place)
+			if err != nil {
+				return err
+			}
+			if again {
+				detail += ", dependencies moved: setup again"
+				if err := m.RunSetup(ctx, w.recipe); err != nil {
+					return err
+				}
+			}
+		}
+		o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: detail})
+		return nil
+	}
+	before, err := m.Place(ctx)
+	if err != nil {
+		return err
+	}
+	w.place = before
+	if before == place {
+		return nil
+	}
+	return o.follow(ctx, w, before, place, branch)
+}
+
+// follow moves a session's own working tree from before to place. Files that
+// equal place already stay untouched; edits that nobody committed are carried
+// over, or kept aside where they do not fit.
+func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branch string) error {
+	start := time.Now()
+	wip, err := w.Harvest(ctx)
+	if err != nil {
+		return err
+	}
+	trees := map[string]string{}
+	for _, c := range []string{wip, before, place} {
+		if trees[c], err = w.repo.Tree(ctx, c); err != nil {
+			return err
+		}
+	}
+	m := w.machine
+	have := []string{before}
+	switch {
+	case trees[wip] == trees[place]:
+		err = m.PutRepository(ctx, w.repo, place, branch, have, true)
+	case trees[wip] == trees[before]:
+		err = m.PutRepository(ctx, w.repo, place, branch, have, false)
+	default:
+		if err = m.PutRepository(ctx, w.repo, place, branch, have, false); err != nil {
+			break
+		}
+		var fits bool
+		if fits, err = m.CarryOver(ctx, before); err == nil && !fits {
+			err = o.tell(ctx, core.EventWarning, core.WarningData{
+				Code:    "edits_kept_aside",
+				Message: fmt.Sprintf("edits that were not delivered do not fit onto %.12s; they are kept as %s", place, wip),
+			})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.place = place
+	o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: fmt.Sprintf("%.12s", place)})
+	return nil
+}
