@@ -94,7 +94,7 @@ func New(opts Options) (*Supervisor, error) {
 	s := &Supervisor{
 		opts: opts, tree: tree{root: root}, stateDir: opts.StateDir, log: opts.Log, started: time.Now().UTC(),
 		reg: newRegistry(), quit: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token)), instance: newInstance(),
-		baseEnv: slices.DeleteFunc(slices.Clone(opts.Env), func(kv string) bool { return strings.HasPrefix(kv, "DRYDOCK_") }),
+		baseEnv: slices.DeleteFunc(slices.Clone(opts.Env), notInherited),
 	}
 	s.services = newServices(s)
 	if opts.Init {
@@ -103,6 +103,14 @@ func New(opts Options) (*Supervisor, error) {
 		s.reaper = &childReaper{}
 	}
 	return s, nil
+}
+
+// notInherited are variables that say something of the supervisor itself, or
+// of its user.
+func notInherited(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	return strings.HasPrefix(name, "DRYDOCK_") ||
+		slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "TERM", "_"}, name)
 }
 
 func newInstance() string { return strings.ToLower(rand.Text()) }
