@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"drydock/internal/execution/environment"
 	"drydock/internal/gitcmd/mirror"
 )
 
@@ -167,28 +168,7 @@ func GlobMatch(glob, p string) bool {
 		ok, _ := path.Match(glob, path.Base(p))
 		return ok
 	}
-	return globParts(strings.Split(strings.TrimPrefix(glob, "/"), "/"), strings.Split(p, "/"))
-}
-
-func globParts(glob, parts []string) bool {
-	for len(glob) > 0 {
-		if glob[0] == "**" {
-			for i := 0; i <= len(parts); i++ {
-				if globParts(glob[1:], parts[i:]) {
-					return true
-				}
-			}
-			return false
-		}
-		if len(parts) == 0 {
-			return false
-		}
-		if ok, _ := path.Match(glob[0], parts[0]); !ok {
-			return false
-		}
-		glob, parts = glob[1:], parts[1:]
-	}
-	return len(parts) == 0
+	return environment.MatchGlob(glob, p)
 }
 
 // addedLines reads a unified diff (made by the host's git with no prefix

@@ -172,7 +172,7 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 		if err != nil {
 			return err
 		}
-		machine, err := m.d.Launcher.Adopt(ctx, h, s.Snapshot, nil)
+		machine, err := m.d.Launcher.Adopt(ctx, h, nil)
 		if machine == nil {
 			if core.Is(err, core.NotFound) {
 				return m.d.Sandboxes.ForgetSandbox(ctx, h.ID)
@@ -198,11 +198,7 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 
 // freeze makes the files of a machine, living or dead, the session's snapshot.
 func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine) (core.Snapshot, error) {
-	parent := machine.Snapshot()
-	if parent == "" {
-		parent = s.Snapshot
-	}
-	snap, err := machine.Freeze(ctx, snapshot.Draft{Parent: parent, Environment: s.Environment, Session: s.ID, Commit: s.Head})
+	snap, err := machine.Freeze(ctx, snapshot.Draft{Parent: machine.Snapshot(), Environment: s.Environment, Session: s.ID, Commit: s.Head})
 	if err != nil {
 		return core.Snapshot{}, err
 	}
@@ -283,15 +279,10 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	from := o.s.Snapshot
-	if from == "" {
-		if from, err = o.environmentSnapshot(ctx); err != nil {
-			return false, err
-		}
+	if row.State == core.SandboxCreating {
+		return false, nil // the start that made it was cut off; nothing of value is in it
 	}
-	var origin store.Sandbox = row
-	_ = origin
-	machine, err := o.m.d.Launcher.Adopt(ctx, h, h.Snapshot, w.recipe.GuestServices())
+	machine, err := o.m.d.Launcher.Adopt(ctx, h, w.recipe.GuestServices())
 	switch {
 	case err == nil:
 		w.machine = machine

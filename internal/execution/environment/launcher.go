@@ -67,8 +67,8 @@ type LaunchRequest struct {
 	Services []guest.Service
 	// SkipServices leaves them to a later StartServices.
 	SkipServices bool
-	Report   func(core.Phase) // called as each part ends; may be nil
-	Hostname string
+	Report       func(core.Phase) // called as each part ends; may be nil
+	Hostname     string
 }
 
 // Machine is a running sandbox with what is needed to work in it.
@@ -121,6 +121,7 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	if err != nil {
 		return fail(err)
 	}
+	h.Origin = string(req.Snapshot)
 	m.handle, m.guest = h, l.client(h)
 	if err := l.d.Registry.SaveSandbox(ctx, h, core.SandboxRunning, sandbox.CauseNone); err != nil {
 		return fail(err)
@@ -157,12 +158,12 @@ func (l *Launcher) client(h sandbox.Handle) *guest.Client {
 // Adopt finds a machine that an earlier process started. It is NotFound when
 // nothing is left, and Unavailable when the sandbox is dead but its files are
 // still there.
-func (l *Launcher) Adopt(ctx context.Context, h sandbox.Handle, snapshotID core.SnapshotID, services []guest.Service) (*Machine, error) {
+func (l *Launcher) Adopt(ctx context.Context, h sandbox.Handle, services []guest.Service) (*Machine, error) {
 	status, err := l.d.Driver.Status(ctx, h.ID)
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{l: l, handle: h, guest: l.client(h), services: services, snapshot: snapshotID}
+	m := &Machine{l: l, handle: h, guest: l.client(h), services: services, snapshot: core.SnapshotID(h.Origin)}
 	if status.State != core.SandboxRunning {
 		return m, core.E("environment.adopt", core.Unavailable, nil, "sandbox %s is dead: %s", h.ID, CauseText(status))
 	}

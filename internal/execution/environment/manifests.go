@@ -82,6 +82,12 @@ func (m *Machine) Glob(ctx context.Context, dir, pattern string) ([]guest.FileIn
 	return out, nil
 }
 
+// MatchGlob matches slash-separated paths part by part; "**" stands for any
+// directories.
+func MatchGlob(glob, file string) bool {
+	return matchParts(strings.Split(strings.TrimPrefix(glob, "/"), "/"), strings.Split(file, "/"))
+}
+
 func matchParts(glob, parts []string) bool {
 	for len(glob) > 0 {
 		if glob[0] == "**" {

@@ -305,3 +305,9 @@ if git apply --check /var/tmp/.drydock-carry 2>/dev/null; then git apply /var/tm
 rm -f /var/tmp/.drydock-carry`, before)
 	return out == "fits", err
 }
+
+// Clean removes files that are neither tracked nor ignored.
+func (m *Machine) Clean(ctx context.Context) error {
+	_, err := m.script(ctx, "clean", `cd `+Workspace+`; git clean -ffdq`)
+	return err
+}

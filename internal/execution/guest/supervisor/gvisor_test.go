@@ -86,7 +86,7 @@ func startGvisor(t *testing.T, runsc, dir string, undo func(string, ...string)) 
 		"root": map[string]any{"path": filepath.Join(dir, "root")},
 		"process": map[string]any{
 			"args": []string{"/.drydock/init"}, "cwd": "/", "user": map[string]any{"uid": 0, "gid": 0},
-			"env": []string{"DRYDOCK_TOKEN=" + gvisorToken, "DRYDOCK_PORT=7070", "FROM_SPEC=1"},
+			"env":          []string{"DRYDOCK_TOKEN=" + gvisorToken, "DRYDOCK_PORT=7070", "FROM_SPEC=1"},
 			"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps},
 		},
 		"mounts": []map[string]any{
