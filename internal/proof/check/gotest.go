@@ -242,13 +242,24 @@ func (g *goTest) packageCase(name string, p *goPackage, out string) Case {
 	switch {
 	case p.failedBuild != "" || strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
 		one.Fault = FaultBuild
-		if text := strings.TrimSpace(built.String()); text != "" {
+		if text := compilerLines(built.String()); text != "" {
 			one.Message = text
 		}
 	case goPanicRE.MatchString(out):
 		_, one.Fault = judgeText(out)
 	}
 	return one
+}
+
+// compilerLines drops the headings that only repeat the package's name.
+func compilerLines(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if !strings.HasPrefix(line, "# ") {
+			b.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(b.String())
 }
 
 var goPlaceRE = regexp.MustCompile(`(?m)^\s+([\w./-]+\.go):(\d+): `)

@@ -4,21 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"drydock/internal/core"
+	"drydock/internal/gitcmd"
 )
 
 // GitRepo is a Repo over a git directory on this host, bare or not. It reads
-// objects only: no hook, filter, text conversion or external difference of the
-// repository runs.
+// objects only; Git sees to it that the repository decides nothing.
 type GitRepo struct {
+	Git *gitcmd.Git
 	Dir string
-	Git string // program; default "git"
 }
 
 const (
@@ -27,36 +27,15 @@ const (
 	maxFiles = 20_000
 )
 
-var (
-	commitRE = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
-	errBig   = errors.New("too much output")
-)
+var commitRE = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
 func (g GitRepo) git(ctx context.Context, limit int, args ...string) ([]byte, error) {
-	program := g.Git
-	if program == "" {
-		program = "git"
-	}
-	full := append([]string{"--no-optional-locks", "--literal-pathspecs", "-C", g.Dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
-		"-c", "protocol.allow=never", "-c", "core.quotePath=false", "-c", "safe.directory=*"}, args...)
-	cmd := exec.CommandContext(ctx, program, full...)
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1"}
 	out := &limited{max: limit}
-	var stderr limited
-	stderr.max = 8 << 10
-	cmd.Stdout, cmd.Stderr = out, &stderr
-	err := cmd.Run()
+	err := g.Git.Stream(ctx, gitcmd.Call{Dir: g.Dir, Args: append([]string{"--literal-pathspecs"}, args...), Stdout: out})
 	if out.over {
-		return nil, core.E("exam.git", core.Exhausted, errBig, "git %s gave more than %d bytes", args[0], limit)
+		return nil, core.E("exam.git", core.Exhausted, nil, "git %s gave more than %d bytes", args[0], limit)
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, core.E("exam.git", core.Internal, err, "git %s: %s", args[0], strings.TrimSpace(stderr.String()))
-	}
-	return out.Bytes(), nil
+	return out.Bytes(), err
 }
 
 // limited is a buffer that fails when it is full, which ends the program.
@@ -69,7 +48,7 @@ type limited struct {
 func (l *limited) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > l.max {
 		l.over = true
-		return 0, errBig
+		return 0, io.ErrShortWrite
 	}
 	return l.Buffer.Write(p)
 }

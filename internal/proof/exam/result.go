@@ -78,17 +78,17 @@ type CheckRow struct {
 type Class string
 
 const (
-	Fixed      Class = "fixed"
-	Kept       Class = "kept"
-	BrokenCase Class = "broken"
-	RedBoth    Class = "red_before_and_after"
-	New        Class = "new"
-	Gone       Class = "gone"
-	Skipped    Class = "newly_skipped"
-	SkipBoth   Class = "skipped"
-	OldFlake   Class = "flaky"
-	NewFlake   Class = "new_flake"
-	Changed    Class = "changed_expectation"
+	ClassFixed    Class = "fixed"
+	ClassKept     Class = "kept"
+	ClassBroken   Class = "broken"
+	ClassRedBoth  Class = "red_before_and_after"
+	ClassNew      Class = "new"
+	ClassGone     Class = "gone"
+	ClassSkipped  Class = "newly_skipped"
+	ClassSkipBoth Class = "skipped"
+	ClassOldFlake Class = "flaky"
+	ClassNewFlake Class = "new_flake"
+	ClassChanged  Class = "changed_expectation"
 )
 
 // CaseRow is one case across the cells.
@@ -170,6 +170,7 @@ const (
 	TierPlatform    = "platform"    // the room could not be opened
 	TierEnvironment = "environment" // checkout, services, or the base itself does not work
 	TierSetup       = "setup"       // dependencies could not be installed
+	TierServices    = "services"    // services did not become ready
 	TierResources   = "resources"   // memory, disk, lifetime
 	TierCheck       = "check"       // the check's command does not start or does not end
 )
