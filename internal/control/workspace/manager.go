@@ -342,8 +342,7 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 	}
 	policy := w.recipe.Network
 	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
-		Snapshot: from, Purpose: "session", Owner: string(o.s.ID), Family: manifest.Family,
-		Env: append(append([]string{}, manifest.Env...), w.recipe.Environ()...), Policy: &policy,
+		Snapshot: from, Purpose: "session", Owner: string(o.s.ID), Env: w.recipe.Environ(), Policy: &policy,
 		Limits: merged(w.recipe.Limits, o.m.opts.Limits), Services: w.recipe.GuestServices(), SkipServices: true, Report: o.phase(ctx),
 	})
 	if err != nil {

@@ -49,8 +49,7 @@ func (r Rooms) Open(ctx context.Context, req exam.RoomRequest) (exam.Room, error
 	}
 	policy := r.Recipe.Network
 	machine, err := r.Manager.d.Launcher.Launch(ctx, environment.LaunchRequest{
-		Snapshot: r.Snapshot, Purpose: "proof", Owner: r.Owner, Family: manifest.Family,
-		Env:    append(append([]string{}, manifest.Env...), r.Recipe.Environ()...),
+		Snapshot: r.Snapshot, Purpose: "proof", Owner: r.Owner, Env: r.Recipe.Environ(),
 		Policy: &policy, Limits: merged(r.Recipe.Limits, r.Manager.opts.Limits), Services: r.Recipe.GuestServices(), SkipServices: true,
 	})
 	if err != nil {

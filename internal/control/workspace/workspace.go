@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path"
@@ -145,25 +146,30 @@ const (
 )
 
 func (w *Workspace) report(ctx context.Context, c recipe.Check, res guest.Result) (check.Report, error) {
-	var files []check.File
-	if c.Report.Glob != "" {
-		found, err := w.machine.Glob(ctx, w.recipe.Workspace, c.Report.Glob)
-		if err != nil {
-			return check.Report{}, err
-		}
-		total := int64(0)
-		for i, f := range found {
-			if total += f.Size; i >= maxReports || total > maxReport {
-				break
-			}
-			data, _, err := w.machine.Guest().ReadFile(ctx, f.Path, 0, f.Size)
-			if err != nil {
-				return check.Report{}, w.machine.Died(ctx, err)
-			}
-			files = append(files, check.File{Path: f.Path, Data: data, ModTime: f.ModTime})
-		}
+	opts := check.Options{Check: c.Name, Root: w.recipe.Workspace}
+	if c.Report.Kind == check.FormatExit || c.Report.Kind == "" {
+		return check.FromExit(opts, res.ExitCode, res.TimedOut, res.Stdout), nil
 	}
-	return check.Read(check.Source{Check: c.Name, Format: c.Report.Kind, ExitCode: res.ExitCode, Stdout: res.Stdout, Files: files}), nil
+	if c.Report.Glob == "" {
+		return check.Read(c.Report.Kind, bytes.NewReader(res.Stdout), opts), nil
+	}
+	found, err := w.machine.Glob(ctx, w.recipe.Workspace, c.Report.Glob)
+	if err != nil {
+		return check.Report{}, err
+	}
+	var reports []check.Report
+	total := int64(0)
+	for i, f := range found {
+		if total += f.Size; i >= maxReports || total > maxReport {
+			break
+		}
+		data, _, err := w.machine.Guest().ReadFile(ctx, f.Path, 0, f.Size)
+		if err != nil {
+			return check.Report{}, w.machine.Died(ctx, err)
+		}
+		reports = append(reports, check.Read(c.Report.Kind, bytes.NewReader(data), opts))
+	}
+	return check.Merge(reports...), nil
 }
 
 // Diff is the work of a session against its base, in git's format: the

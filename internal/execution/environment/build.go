@@ -89,9 +89,15 @@ func (r *buildRun) execute(ctx context.Context) (core.Snapshot, error) {
 		if err := r.machine.Quiesce(ctx); err != nil {
 			return "", false, err
 		}
+		base := make([]snapshot.Layer, 0, len(r.image.Layers))
+		for _, dir := range r.image.Layers {
+			base = append(base, snapshot.Layer{Base: r.image.Digest, Path: dir})
+		}
 		snap, err = r.machine.Freeze(ctx, snapshot.Draft{
-			Base: r.image.Layers, Environment: r.env.ID, Build: r.build.ID, Commit: commit, Key: key,
-			BaseDigest: r.image.Digest, Recipe: r.recipe.Digest(), Family: r.image.Family, Env: r.image.Env, InitVersion: r.b.opts.InitVersion,
+			Base: base, Environment: r.env.ID, Build: r.build.ID, Commit: commit, Runtime: snapshot.Runtime{Init: r.b.opts.InitVersion},
+			Labels: map[string]string{
+				LabelKey: key, LabelRecipe: r.recipe.Digest(), LabelBase: r.image.Digest, LabelFamily: r.image.Family, LabelEnv: strings.Join(r.image.Env, "\n"),
+			},
 		})
 		return fmt.Sprintf("%s, %d MiB above the base", snap.ID, snap.Bytes>>20), false, err
 	})
@@ -165,7 +171,7 @@ func (r *buildRun) unchanged(ctx context.Context, key string) (core.Snapshot, bo
 		return core.Snapshot{}, false
 	}
 	manifest, err := r.b.d.Snapshots.Manifest(ctx, r.env.Snapshot)
-	if err != nil || manifest.Key != key {
+	if err != nil || manifest.Labels[LabelKey] != key {
 		return core.Snapshot{}, false
 	}
 	snap, err := r.b.d.Snapshots.Get(ctx, r.env.Snapshot)

@@ -60,8 +60,8 @@ type LaunchRequest struct {
 	Layers   []string // of a base image, topmost first, when there is no snapshot yet
 	Purpose  string   // "session", "build", "proof"
 	Owner    string
-	Family   string   // distribution, for package manager settings: "debian", "alpine", ...
-	Env      []string // of the image and the recipe
+	Family   string   // distribution of the base image, where there is no snapshot yet
+	Env      []string // of the recipe, and of the image where there is no snapshot yet
 	Policy   *core.NetworkPolicy
 	Limits   core.Limits
 	Services []guest.Service
@@ -71,6 +71,23 @@ type LaunchRequest struct {
 	Hostname     string
 }
 
+// Labels of the snapshots that this package makes.
+const (
+	LabelKey    = "key"    // what the build depended on
+	LabelRecipe = "recipe" // digest
+	LabelBase   = "base"   // digest of the base image
+	LabelFamily = "family" // distribution of the base image: "debian", "alpine", ...
+	LabelEnv    = "env"    // environment of the image, one NAME=value a line
+)
+
+// ImageEnv is what the base image puts into the environment.
+func ImageEnv(m snapshot.Manifest) []string {
+	if m.Labels[LabelEnv] == "" {
+		return nil
+	}
+	return strings.Split(m.Labels[LabelEnv], "\n")
+}
+
 // Machine is a running sandbox with what is needed to work in it.
 type Machine struct {
 	l        *Launcher
@@ -78,17 +95,25 @@ type Machine struct {
 	guest    *guest.Client
 	services []guest.Service
 	snapshot core.SnapshotID
+	labels   map[string]string // of the snapshot, inherited by those made from this machine
 }
 
 // Launch starts a sandbox, gives it its identity and settings, and waits until
 // its services are ready. On error nothing is left.
 func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, error) {
 	layers := req.Layers
+	var labels map[string]string
 	if req.Snapshot != "" {
-		var err error
+		manifest, err := l.d.Snapshots.Manifest(ctx, req.Snapshot)
+		if err != nil {
+			return nil, err
+		}
 		if layers, err = l.d.Snapshots.Layers(ctx, req.Snapshot); err != nil {
 			return nil, err
 		}
+		labels = manifest.Labels
+		req.Family = manifest.Labels[LabelFamily]
+		req.Env = append(ImageEnv(manifest), req.Env...)
 	}
 	report := req.Report
 	if report == nil {
@@ -108,7 +133,7 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 		core.SandboxCreating, sandbox.CauseNone); err != nil {
 		return nil, err
 	}
-	m := &Machine{l: l, handle: sandbox.Handle{ID: id}, services: req.Services, snapshot: req.Snapshot}
+	m := &Machine{l: l, handle: sandbox.Handle{ID: id}, services: req.Services, snapshot: req.Snapshot, labels: labels}
 	fail := func(err error) (*Machine, error) {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
@@ -164,6 +189,11 @@ func (l *Launcher) Adopt(ctx context.Context, h sandbox.Handle, services []guest
 		return nil, err
 	}
 	m := &Machine{l: l, handle: h, guest: l.client(h), services: services, snapshot: core.SnapshotID(h.Origin)}
+	if m.snapshot != "" {
+		if manifest, err := l.d.Snapshots.Manifest(ctx, m.snapshot); err == nil {
+			m.labels = manifest.Labels
+		}
+	}
 	if status.State != core.SandboxRunning {
 		return m, core.E("environment.adopt", core.Unavailable, nil, "sandbox %s is dead: %s", h.ID, CauseText(status))
 	}
@@ -300,6 +330,9 @@ func (m *Machine) Quiesce(ctx context.Context) error {
 // Freeze stops the sandbox and makes its files a snapshot. Afterwards only
 // Close is allowed.
 func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft) (core.Snapshot, error) {
+	if draft.Parent != "" && draft.Labels == nil {
+		draft.Labels = m.labels
+	}
 	w, err := m.l.d.Snapshots.Begin(ctx, draft)
 	if err != nil {
 		return core.Snapshot{}, err
