@@ -45,6 +45,7 @@ type Handle struct {
 	ID      core.SandboxID
 	Purpose string
 	Owner   string
+	Layers  []string       // what it started from, topmost first
 	Guest   netip.AddrPort // where drydock-init answers
 	Token   string
 	Created time.Time
@@ -75,6 +76,7 @@ type Status struct {
 	State  core.SandboxState
 	Cause  Cause
 	Detail string
+	Frozen string // where a freeze that was begun or is done puts the files
 	Memory int64 // bytes in use, of the whole sandbox
 	Disk   int64 // bytes written above the layers, as last measured
 	Pids   int   // threads of the host, gVisor's own included

@@ -254,6 +254,7 @@ func (d *Driver) start(ctx context.Context, b *box) error {
 	}
 	h := sandbox.Handle{
 		Driver: name, ID: b.spec.ID, Purpose: b.spec.Purpose, Owner: b.spec.Owner, Token: b.spec.Token, Created: time.Now().UTC(),
+		Layers: b.spec.Layers,
 	}
 	if d.opts.Network != nil {
 		a, err := d.opts.Network.Attach(ctx, b.spec.ID, b.spec.Network)
@@ -424,6 +425,9 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	b.end(sandbox.CauseStopped, "frozen")
 	<-b.done
 	b.frozen = opts.Into
+	b.mu.Lock()
+	b.status.Frozen = opts.Into
+	b.mu.Unlock()
 	if err := d.move(b, opts.Into, frozen.Upper); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.Internal, err, "files of sandbox %s", id)
 	}

@@ -94,11 +94,12 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	start := time.Now()
 	h := sandbox.Handle{
 		Driver: name, ID: spec.ID, Purpose: spec.Purpose, Owner: spec.Owner, Token: spec.Token, Created: start.UTC(),
+		Layers: spec.Layers,
 	}
 	err := b.set(p, false, func(r *record) {
 		*r = record{
 			Version: recordVersion, Instance: d.opts.Instance, Handle: h, State: core.SandboxCreating,
-			Layers: spec.Layers, Limits: spec.Limits, Policy: spec.Network,
+			Limits: spec.Limits, Policy: spec.Network,
 		}
 	})
 	if err != nil {

@@ -217,6 +217,9 @@ func (d *Driver) Status(_ context.Context, id core.SandboxID) (sandbox.Status, e
 func (d *Driver) status(b *box) sandbox.Status {
 	b.mu.Lock()
 	s := sandbox.Status{State: b.rec.State, Disk: b.disk}
+	if b.rec.Freeze != nil {
+		s.Frozen = b.rec.Freeze.Into
+	}
 	if s.State != core.SandboxRunning && s.State != core.SandboxCreating {
 		s.Cause, s.Detail = b.rec.Cause, b.rec.Detail
 	}

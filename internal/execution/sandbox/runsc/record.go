@@ -20,7 +20,6 @@ type record struct {
 	State    core.SandboxState   `json:"state"`
 	Cause    sandbox.Cause       `json:"cause,omitempty"` // set before the kill that it explains
 	Detail   string              `json:"detail,omitempty"`
-	Layers   []string            `json:"layers"`
 	Limits   core.Limits         `json:"limits"`
 	Policy   *core.NetworkPolicy `json:"policy,omitempty"`
 	Process  process             `json:"process"`

@@ -12,6 +12,7 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/tree"
 )
 
 // Destroy implements sandbox.Driver.
@@ -65,7 +66,7 @@ func (d *Driver) destroy(ctx context.Context, b *box) error {
 	if err := d.cgroups.remove(b.id); err != nil {
 		return err
 	}
-	if err := removeTree(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := tree.Remove(p.dir); err != nil {
 		return err
 	}
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/tree"
 )
 
 // watch starts the one goroutine that looks after a running sandbox: it
@@ -76,7 +77,8 @@ func after(life time.Duration, created time.Time) *time.Timer {
 func (d *Driver) checkDisk(b *box, limit int64) time.Duration {
 	start := time.Now()
 	p := d.paths(b.id)
-	used, err := measure(p.upper())
+	use, err := tree.Measure(p.upper())
+	used := use.Bytes
 	if st, statErr := os.Stat(p.output()); statErr == nil {
 		used += st.Size()
 	}

@@ -331,7 +331,7 @@ func testFreeze(t *testing.T, r *Rig) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := r.Driver.Status(t.Context(), h.ID); err != nil || s.State != core.SandboxFrozen {
+		if s, err := r.Driver.Status(t.Context(), h.ID); err != nil || s.State != core.SandboxFrozen || filepath.Dir(frozen.Upper) != s.Frozen {
 			t.Errorf("after a freeze the status is %+v, error %v", s, err)
 		}
 		if err := r.Driver.Destroy(t.Context(), h.ID); err != nil {
