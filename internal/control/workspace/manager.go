@@ -296,6 +296,9 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 		return false, err
 	}
 	status, _ := machine.Status(ctx)
+	if status.State == core.SandboxFrozen {
+		return false, o.frozen(ctx, machine) // putting it away was cut off
+	}
 	if err := o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: h.ID, State: core.SandboxDead, Cause: environment.CauseText(status)}); err != nil {
 		return false, err
 	}
@@ -305,12 +308,14 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 	}); err != nil {
 		return false, err
 	}
+	return false, o.frozen(ctx, machine)
+}
+
+// frozen makes the files of a sandbox that does not run what comes next.
+func (o *opening) frozen(ctx context.Context, machine *environment.Machine) error {
 	snap, err := o.m.freeze(ctx, o.s, machine)
-	if err != nil {
-		return false, err
-	}
 	o.s.Snapshot = snap.ID
-	return false, nil
+	return err
 }
 
 func (o *opening) environmentSnapshot(ctx context.Context) (core.SnapshotID, error) {
@@ -336,7 +341,7 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 		}
 		fresh = true
 	}
-	manifest, err := o.m.d.Snapshots.Manifest(ctx, from)
+	manifest, err := o.m.d.Snapshots.Get(ctx, from)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type Room struct {
 
 // Open implements exam.Rooms.
 func (r Rooms) Open(ctx context.Context, req exam.RoomRequest) (exam.Room, error) {
-	manifest, err := r.Manager.d.Snapshots.Manifest(ctx, r.Snapshot)
+	manifest, err := r.Manager.d.Snapshots.Get(ctx, r.Snapshot)
 	if err != nil {
 		return nil, err
 	}

@@ -170,12 +170,12 @@ func (r *buildRun) unchanged(ctx context.Context, key string) (core.Snapshot, bo
 	if r.req.Fresh || r.env.Snapshot == "" {
 		return core.Snapshot{}, false
 	}
-	manifest, err := r.b.d.Snapshots.Manifest(ctx, r.env.Snapshot)
+	manifest, err := r.b.d.Snapshots.Get(ctx, r.env.Snapshot)
 	if err != nil || manifest.Labels[LabelKey] != key {
 		return core.Snapshot{}, false
 	}
-	snap, err := r.b.d.Snapshots.Get(ctx, r.env.Snapshot)
-	return snap, err == nil && snap.State == core.SnapshotReady
+	snap, err := r.b.d.DB.Snapshot(ctx, r.env.Snapshot)
+	return snap, err == nil
 }
 
 // start makes the sandbox and puts the commit into it.

@@ -14,6 +14,7 @@ import (
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
+	"drydock/internal/execution/snapshot/overlay"
 )
 
 // Workspace is where the repository lies in every sandbox.
@@ -21,12 +22,11 @@ const Workspace = "/workspace"
 
 // Snapshots is what this package needs of the snapshot store.
 type Snapshots interface {
-	Begin(ctx context.Context, draft snapshot.Draft) (snapshot.Writing, error)
-	Commit(ctx context.Context, id core.SnapshotID) (core.Snapshot, error)
-	Abandon(ctx context.Context, id core.SnapshotID) error
-	Get(ctx context.Context, id core.SnapshotID) (core.Snapshot, error)
-	Manifest(ctx context.Context, id core.SnapshotID) (snapshot.Manifest, error)
-	Layers(ctx context.Context, id core.SnapshotID) ([]string, error)
+	Begin(ctx context.Context, draft snapshot.Draft) (overlay.Pending, error)
+	Commit(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen) (core.Snapshot, error)
+	Abort(ctx context.Context, id core.SnapshotID) error
+	Get(ctx context.Context, id core.SnapshotID) (snapshot.Manifest, error)
+	Acquire(ctx context.Context, id core.SnapshotID) (layers []string, release func(), err error)
 }
 
 // Registry remembers which sandboxes exist, across restarts.
@@ -104,13 +104,15 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	layers := req.Layers
 	var labels map[string]string
 	if req.Snapshot != "" {
-		manifest, err := l.d.Snapshots.Manifest(ctx, req.Snapshot)
+		manifest, err := l.d.Snapshots.Get(ctx, req.Snapshot)
 		if err != nil {
 			return nil, err
 		}
-		if layers, err = l.d.Snapshots.Layers(ctx, req.Snapshot); err != nil {
+		var release func()
+		if layers, release, err = l.d.Snapshots.Acquire(ctx, req.Snapshot); err != nil {
 			return nil, err
 		}
+		defer release() // by then the sandbox's row names the snapshot
 		labels = manifest.Labels
 		req.Family = manifest.Labels[LabelFamily]
 		req.Env = append(ImageEnv(manifest), req.Env...)
@@ -190,7 +192,7 @@ func (l *Launcher) Adopt(ctx context.Context, h sandbox.Handle, services []guest
 	}
 	m := &Machine{l: l, handle: h, guest: l.client(h), services: services, snapshot: core.SnapshotID(h.Origin)}
 	if m.snapshot != "" {
-		if manifest, err := l.d.Snapshots.Manifest(ctx, m.snapshot); err == nil {
+		if manifest, err := l.d.Snapshots.Get(ctx, m.snapshot); err == nil {
 			m.labels = manifest.Labels
 		}
 	}
@@ -333,19 +335,18 @@ func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft) (core.Snapsh
 	if draft.Parent != "" && draft.Labels == nil {
 		draft.Labels = m.labels
 	}
-	w, err := m.l.d.Snapshots.Begin(ctx, draft)
+	// A sandbox is frozen once, so its snapshot can be named after it: cut off
+	// at any point, the same call goes on where it was.
+	draft.ID = core.SnapshotID("snp_" + strings.TrimPrefix(string(m.handle.ID), "sbx_"))
+	p, err := m.l.d.Snapshots.Begin(ctx, draft)
 	if err != nil {
 		return core.Snapshot{}, err
 	}
-	if _, err := m.l.d.Driver.Freeze(ctx, m.handle.ID, sandbox.FreezeOptions{Into: w.Dir}); err != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-		defer cancel()
-		if abandonErr := m.l.d.Snapshots.Abandon(clean, w.ID); abandonErr != nil {
-			m.l.d.Log.Warn("a half-written snapshot could not be removed", "snapshot", w.ID, "err", abandonErr)
-		}
+	frozen, err := m.l.d.Driver.Freeze(ctx, m.handle.ID, sandbox.FreezeOptions{Into: p.Into})
+	if err != nil {
 		return core.Snapshot{}, err
 	}
-	return m.l.d.Snapshots.Commit(ctx, w.ID)
+	return m.l.d.Snapshots.Commit(ctx, p.ID, frozen)
 }
 
 // Close removes every trace of the sandbox. A second call does nothing.
