@@ -19,6 +19,9 @@ type Task struct {
 	Prompt  core.PromptID
 	Run     core.RunID
 	Attempt core.AttemptID
+	// Resumes names the attempt that was interrupted and that this one goes on
+	// with, if the engine counts a restart as a new attempt.
+	Resumes core.AttemptID
 	Node    string
 	Author  core.Author
 
@@ -61,6 +64,9 @@ const (
 )
 
 // Result of a task. Work that was done is in the sandbox whatever the ending.
+// ModelFailed with a passing Outcome (BudgetSpent, Overloaded, RateLimited,
+// Unreachable) leaves the transcript open: the same task goes on where it was
+// when Work is called again.
 type Result struct {
 	Ending  Ending
 	Summary string // the agent's own words
@@ -79,10 +85,12 @@ type Sink interface {
 }
 
 // Transcript is the agent's memory outside the sandbox. Append is durable
-// before it returns; Load returns everything appended for the attempt's run
-// and node, in order, also by an earlier process that was killed.
+// before it returns, and writes the events in the same transaction, so that
+// what people see and what the agent remembers never differ after a crash.
+// Load returns everything appended for the attempt's run and node, in order,
+// also by an earlier process that was killed.
 type Transcript interface {
-	Append(ctx context.Context, task Task, entry json.RawMessage) error
+	Append(ctx context.Context, task Task, entry json.RawMessage, events ...core.Event) error
 	Load(ctx context.Context, task Task) ([]json.RawMessage, error)
 }
 

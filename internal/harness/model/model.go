@@ -39,6 +39,7 @@ type Block struct {
 	Call      string          `json:"call,omitempty"`       // tool_use and tool_result
 	Tool      string          `json:"tool,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
+	BadInput  string          `json:"bad_input,omitempty"` // tool_use: what the model wrote when it was no JSON object; Input is {} then
 	Failed    bool            `json:"failed,omitempty"`  // tool_result
 	Content   []Block         `json:"content,omitempty"` // tool_result: text and images
 	Signature string          `json:"signature,omitempty"`
@@ -66,7 +67,13 @@ type Request struct {
 	Messages  []Message `json:"messages"`
 	Tools     []Tool    `json:"tools"`
 	MaxTokens int       `json:"max_tokens"`
-	Effort    string    `json:"effort,omitempty"`
+	Effort    string    `json:"effort,omitempty"` // "low", "medium", "high"...; "" is the provider's default
+
+	// The gateway sets these for the provider.
+	Attempt  int    `json:"-"` // 0 for the first try of this request
+	Window   int    `json:"-"` // context window in tokens, 0 when unknown
+	Thinks   bool   `json:"-"` // the model takes adaptive thinking
+	CacheKey string `json:"-"` // requests with the same key share a prefix
 }
 
 // Outcome names how a call ended. Everything but the first three is an error.
