@@ -84,3 +84,6 @@ func (s Style) diffLine(line string) string {
 	}
 	return line
 }
+
+// Arrow leads to what to do.
+func (s Style) Arrow() string { return s.either("→", "->") }
