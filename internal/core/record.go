@@ -85,6 +85,9 @@ type Session struct {
 	Budget      Budget        `json:"budget"`
 	Usage       Usage         `json:"usage"`
 	Cost        Cost          `json:"cost"`
+	Active      time.Duration `json:"active_ns"`      // time in running runs
+	Held        bool          `json:"held,omitempty"` // a stop holds the queue until a person goes on
+	Wait        string        `json:"wait,omitempty"` // what a waiting session waits for: "budget", "approval"
 	Sandbox     SandboxID     `json:"sandbox,omitempty"`
 	Snapshot    SnapshotID    `json:"snapshot,omitempty"` // session snapshot to resume from
 	Change      ChangeID      `json:"change,omitempty"`

@@ -8,7 +8,9 @@ package strictyaml
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -36,6 +38,19 @@ func Decode(file string, data []byte, out any) error {
 		return core.E("yaml.decode", core.Invalid, nil, "%s holds more than one YAML document", file)
 	}
 	return nil
+}
+
+// At is an error about the value at path ("$.scripts[0].answers[2].say") of a
+// document that Decode took: it shows the source there with a caret.
+func At(file string, data []byte, path, format string, args ...any) error {
+	message := fmt.Sprintf(format, args...)
+	where := strings.TrimPrefix(path, "$.")
+	if p, err := yaml.PathString(path); err == nil {
+		if source, err := p.AnnotateSource(data, false); err == nil {
+			return core.E("yaml.check", core.Invalid, nil, "%s: %s: %s\n%s", file, where, message, strings.TrimRight(string(source), "\n"))
+		}
+	}
+	return core.E("yaml.check", core.Invalid, nil, "%s: %s: %s", file, where, message)
 }
 
 // Encode writes v as YAML.

@@ -22,6 +22,11 @@ type Command struct {
 	Grace   time.Duration `json:"grace_ns,omitempty"`   // default 5 s
 	// Merge puts standard error into the output stream, in order.
 	Merge bool `json:"merge,omitempty"`
+	// Input is written to standard input, which is then closed.
+	Input []byte `json:"input,omitempty"`
+	// Limit bounds each output that Run returns, in bytes; default 1 MiB, at
+	// most 8 MiB. What exceeds it is cut in the middle.
+	Limit int `json:"limit,omitempty"`
 }
 
 // Size of a terminal.

@@ -20,6 +20,10 @@ import (
 	"drydock/internal/core"
 )
 
+// GuestPort is where drydock-init listens inside. Programs of repositories do
+// not use it, and no system hands it out by itself.
+const GuestPort = 10017
+
 // Spec says what to start.
 type Spec struct {
 	ID       core.SandboxID
@@ -41,9 +45,14 @@ type Handle struct {
 	ID      core.SandboxID
 	Purpose string
 	Owner   string
+	Layers  []string       // what it started from, topmost first
 	Guest   netip.AddrPort // where drydock-init answers
 	Token   string
 	Created time.Time
+
+	// From the Network, for whoever sets up the inside.
+	Env      []string   // proxy variables and the like, of every process
+	Resolver netip.Addr // for /etc/resolv.conf; invalid means none
 }
 
 // Cause says why a sandbox is dead.
@@ -64,9 +73,10 @@ type Status struct {
 	State  core.SandboxState
 	Cause  Cause
 	Detail string
+	Frozen string // where a freeze that was begun or is done puts the files
 	Memory int64 // bytes in use, of the whole sandbox
-	Disk   int64 // bytes written above the layers
-	Pids   int
+	Disk   int64 // bytes written above the layers, as last measured
+	Pids   int   // threads of the host, gVisor's own included
 }
 
 // Capabilities are fixed for the life of a driver.
@@ -95,12 +105,14 @@ type Driver interface {
 	Capabilities() Capabilities
 
 	// Create starts a sandbox and returns once drydock-init answers. A second
-	// Create with one ID is a Conflict. On error nothing is left behind.
+	// Create with one ID is a Conflict. On error nothing is left behind. A
+	// limit of zero is no limit.
 	Create(ctx context.Context, spec Spec) (Handle, error)
 
 	// Recover adopts a sandbox that an earlier process made, and starts
 	// watching it. It is NotFound if nothing of it is left. A dead sandbox is
-	// adopted too: its files can still be frozen.
+	// adopted too: its files can still be frozen. A sandbox that is known
+	// already is only looked at.
 	Recover(ctx context.Context, h Handle) (Status, error)
 
 	// Status is cheap; a sandbox that is not known is NotFound.
@@ -113,8 +125,11 @@ type Driver interface {
 	Dial(ctx context.Context, id core.SandboxID, port int) (net.Conn, error)
 
 	// Freeze stops the sandbox (or finds it dead) and moves its files, and on
-	// request its memory, to opts.Into. Afterwards only Destroy is allowed.
-	// Interrupted at any point, calling it again finishes the job.
+	// request its memory, to opts.Into. It does so at once: services that want
+	// to end in order are stopped through the guest before. Afterwards only
+	// Destroy is allowed. Interrupted at any point, calling it again with the
+	// same options finishes the job. It is NotFound for a sandbox that was
+	// neither created nor recovered by this process.
 	Freeze(ctx context.Context, id core.SandboxID, opts FreezeOptions) (Frozen, error)
 
 	// Destroy removes every trace: processes, mounts, network, cgroup, files
@@ -147,5 +162,5 @@ type Attachment struct {
 	Namespace string     // path
 	Address   netip.Addr // of the sandbox; the host reaches it here
 	Resolver  netip.Addr // for /etc/resolv.conf
-	Env       []string   // proxy variables and the like, for Spec.Env's consumer
+	Env       []string   // proxy variables and the like, becomes Handle.Env
 }

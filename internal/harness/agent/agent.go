@@ -70,6 +70,7 @@ const (
 type Result struct {
 	Ending  Ending
 	Summary string // the agent's own words
+	Claims  []string
 	Outcome model.Outcome
 	Detail  string
 	Turns   int

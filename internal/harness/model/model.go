@@ -40,8 +40,8 @@ type Block struct {
 	Tool      string          `json:"tool,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	BadInput  string          `json:"bad_input,omitempty"` // tool_use: what the model wrote when it was no JSON object; Input is {} then
-	Failed    bool            `json:"failed,omitempty"`  // tool_result
-	Content   []Block         `json:"content,omitempty"` // tool_result: text and images
+	Failed    bool            `json:"failed,omitempty"`    // tool_result
+	Content   []Block         `json:"content,omitempty"`   // tool_result: text and images
 	Signature string          `json:"signature,omitempty"`
 	Redacted  []byte          `json:"redacted,omitempty"`
 }

@@ -1,0 +1,215 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/guest"
+)
+
+func (s *Supervisor) machineRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, s.health(), nil) })
+	mux.HandleFunc("POST /v1/setup", call(s, s.applySetup))
+	mux.HandleFunc("POST /v1/token", call(s, s.rotate))
+	mux.HandleFunc("POST /v1/sync", call(s, func(context.Context, empty) (empty, error) {
+		unix.Sync()
+		return empty{}, nil
+	}))
+	mux.HandleFunc("POST /v1/quiesce", call(s, func(ctx context.Context, _ empty) (empty, error) {
+		s.services.stopAll(ctx)
+		s.stopAll(ctx, stopAllGrace)
+		unix.Sync()
+		return empty{}, ctx.Err()
+	}))
+	mux.HandleFunc("POST /v1/services", call(s, func(_ context.Context, in []guest.Service) ([]guest.ServiceStatus, error) {
+		return s.services.declare(in)
+	}))
+	mux.HandleFunc("GET /v1/services", s.serviceStatus)
+	mux.HandleFunc("POST /v1/services/restart", call(s, func(_ context.Context, in guest.NameRequest) (empty, error) {
+		return empty{}, s.services.restart(in.Name)
+	}))
+	mux.HandleFunc("POST /v1/services/stop", call(s, func(ctx context.Context, _ empty) (empty, error) {
+		s.services.stopAll(ctx)
+		return empty{}, ctx.Err()
+	}))
+	mux.HandleFunc("GET /v1/ports", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, listening(), nil) })
+	mux.HandleFunc("GET /v1/reach", s.reach)
+}
+
+func (s *Supervisor) setToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = sha256.Sum256([]byte(token))
+	s.instance = newInstance()
+}
+
+func (s *Supervisor) health() guest.Health {
+	running, known, kept := s.reg.stats()
+	h := guest.Health{
+		Protocol: guest.Protocol, Version: s.opts.Version, Instance: s.instanceID(), Started: s.started,
+		Now: time.Now().UTC(), Running: running, Known: known, RingBytes: kept,
+	}
+	if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
+		h.Load = clip(strings.TrimSpace(string(raw)), 80)
+	}
+	if raw, err := os.ReadFile("/proc/meminfo"); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			f := strings.Fields(line)
+			if len(f) < 2 {
+				continue
+			}
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			switch f[0] {
+			case "MemTotal:":
+				h.MemTotal = kib << 10
+			case "MemAvailable:":
+				h.MemFree = kib << 10
+			}
+		}
+	}
+	return h
+}
+
+const maxSetupFiles = 64
+
+// applySetup gives the sandbox its identity. What fails although a driver may
+// have done it already (the host name) is a warning.
+func (s *Supervisor) applySetup(_ context.Context, in guest.Setup) (guest.SetupResult, error) {
+	var res guest.SetupResult
+	if err := checkSetup(in); err != nil {
+		return res, err
+	}
+	if !in.Clock.IsZero() {
+		res.Skew = time.Since(in.Clock)
+	}
+	warn := func(what string, err error) {
+		if err != nil {
+			res.Warnings = append(res.Warnings, clip(what+": "+err.Error(), 300))
+		}
+	}
+	for _, f := range in.Files {
+		if err := s.writeWhole(f.Path, f.Mode, f.Data); err != nil {
+			return res, err
+		}
+	}
+	if in.Hostname != "" {
+		if s.tree.isSlash() {
+			warn("host name", unix.Sethostname([]byte(in.Hostname)))
+		}
+		warn("host name", s.writeWhole("/etc/hostname", 0o644, []byte(in.Hostname+"\n")))
+	}
+	warn("hosts", s.writeWhole("/etc/hosts", 0o644, hostsFile(in)))
+	if in.Resolver != "" {
+		warn("resolver", s.writeWhole("/etc/resolv.conf", 0o644, resolverFile(in.Resolver)))
+	}
+	s.mu.Lock()
+	s.setup = guest.Setup{Hostname: in.Hostname, Env: slices.Clone(in.Env)}
+	s.mu.Unlock()
+	return res, nil
+}
+
+func checkSetup(in guest.Setup) error {
+	const op = "guest.setup"
+	if len(in.Files) > maxSetupFiles {
+		return core.E(op, core.Invalid, nil, "%d files, the limit is %d", len(in.Files), maxSetupFiles)
+	}
+	if len(in.Hostname) > 64 || strings.Trim(in.Hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
+		return core.E(op, core.Invalid, nil, "host name %q", clip(in.Hostname, 80))
+	}
+	for name, addr := range in.Hosts {
+		if _, err := netip.ParseAddr(addr); err != nil || strings.ContainsAny(name, " \t\r\n#") || name == "" {
+			return core.E(op, core.Invalid, err, "hosts entry %q at %q", clip(name, 80), clip(addr, 80))
+		}
+	}
+	for _, kv := range in.Env {
+		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" || strings.IndexByte(kv, 0) >= 0 {
+			return core.E(op, core.Invalid, nil, "environment entry %q", clip(kv, 40))
+		}
+	}
+	return nil
+}
+
+func hostsFile(in guest.Setup) []byte {
+	var b strings.Builder
+	b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
+	if in.Hostname != "" {
+		fmt.Fprintf(&b, "127.0.1.1\t%s\n", in.Hostname)
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Hosts)) {
+		fmt.Fprintf(&b, "%s\t%s\n", in.Hosts[name], name)
+	}
+	return []byte(b.String())
+}
+
+// resolverFile takes an address, or a whole resolv.conf.
+func resolverFile(resolver string) []byte {
+	if _, err := netip.ParseAddr(resolver); err == nil {
+		return []byte("nameserver " + resolver + "\noptions timeout:5 attempts:2\n")
+	}
+	return []byte(strings.TrimRight(resolver, "\n") + "\n")
+}
+
+// writeWhole writes one small file atomically, with its parents. A file that
+// is a mount of its own cannot be replaced and is written in place.
+func (s *Supervisor) writeWhole(path string, mode fs.FileMode, data []byte) error {
+	const op = "guest.write"
+	real, err := s.tree.path(op, path)
+	if err != nil {
+		return err
+	}
+	if err := s.makeParents(filepath.Dir(real)); err != nil {
+		return fileErr(op, err, path)
+	}
+	_, err = s.replaceFile(real, mode, strings.NewReader(string(data)))
+	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV) {
+		err = os.WriteFile(real, data, 0o644)
+	}
+	if err != nil {
+		return fileErr(op, err, path)
+	}
+	return nil
+}
+
+func (s *Supervisor) resize(_ context.Context, in guest.ResizeRequest) (empty, error) {
+	const op = "guest.resize"
+	p, err := s.reg.find(in.ProcessRef)
+	if err != nil {
+		return empty{}, err
+	}
+	if p.master == nil {
+		return empty{}, core.E(op, core.Conflict, nil, "process %s has no terminal", p.info.ID)
+	}
+	if err := pty.Setsize(p.master, &pty.Winsize{Rows: in.Size.Rows, Cols: in.Size.Cols}); err != nil {
+		return empty{}, core.E(op, core.Conflict, err, "process %s", p.info.ID)
+	}
+	return empty{}, nil
+}
+
+func signalByName(name string) (syscall.Signal, error) {
+	sig := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG"))
+	if sig == 0 {
+		return 0, core.E("guest.signal", core.Invalid, nil, "signal %q does not exist", clip(name, 40))
+	}
+	return sig, nil
+}
+
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

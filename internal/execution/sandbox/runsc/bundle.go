@@ -1,0 +1,197 @@
+package runsc
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/sandbox"
+)
+
+const (
+	initPath = "/.drydock/init" // of drydock-init, inside
+
+	// A program may use this part of the memory limit as shared memory
+	// (browsers and databases do); 64 MiB, the usual default, is too little.
+	shmShare = 2
+	shmMin   = 64 << 20
+	shmMax   = 8 << 30
+
+	// outerTasks: threads of the host that one task inside may need, on top of
+	// those of gVisor itself. The limit inside gives EAGAIN to who forks too
+	// much; the outer one only holds if that is got round.
+	outerTasks     = 4
+	outerTasksBase = 512
+
+	openFilesSoft = 65536
+	openFilesHard = 1048576
+
+	cpuPeriod = 100_000 // microseconds
+)
+
+// capabilities are what root needs in a box for development. No raw sockets
+// (the network is ours), no SYS_ADMIN and no SYS_RESOURCE (they would lift the
+// limit on processes). All of them act on gVisor's kernel, never on the host's.
+var capabilities = [...]string{
+	"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_FSETID",
+	"CAP_IPC_LOCK", "CAP_KILL", "CAP_LEASE", "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID",
+	"CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE",
+}
+
+// bundle writes the OCI bundle of a sandbox.
+func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment) error {
+	p := d.paths(spec.ID)
+	caps := capabilities[:]
+	config := specs.Spec{
+		Version:  "1.1.0",
+		Hostname: spec.Hostname,
+		Root:     &specs.Root{Path: p.root()},
+		Process: &specs.Process{
+			Args: []string{initPath},
+			Env:  initEnv(spec),
+			Cwd:  "/",
+			Capabilities: &specs.LinuxCapabilities{
+				Bounding: caps, Effective: caps, Permitted: caps,
+			},
+			Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: openFilesSoft, Hard: openFilesHard}},
+		},
+		Mounts: d.mounts(spec, p),
+		Linux: &specs.Linux{
+			CgroupsPath: d.cgroups.path(spec.ID),
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace},
+				{Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.MountNamespace},
+				{Type: specs.NetworkNamespace, Path: net.Namespace},
+			},
+		},
+	}
+	d.limit(&config, spec.Limits)
+	data, err := json.MarshalIndent(config, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(p.bundle(), "config.json"), data, 0o600) // it holds the token
+}
+
+func (d *Driver) mounts(spec sandbox.Spec, p paths) []specs.Mount {
+	return []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc"},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{
+			"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", shmSize(spec.Limits.Memory)),
+		}},
+		// gVisor would put memory there; from the root it is part of a snapshot.
+		{Destination: "/tmp", Type: "bind", Source: filepath.Join(p.root(), "tmp"), Options: []string{"bind", "rw"}},
+		{Destination: initPath, Type: "bind", Source: d.opts.Init, Options: []string{"bind", "ro"}},
+	}
+}
+
+func shmSize(memory int64) int64 {
+	if memory <= 0 {
+		return shmMax
+	}
+	return min(max(memory/shmShare, shmMin), shmMax)
+}
+
+func (d *Driver) limit(config *specs.Spec, limits core.Limits) {
+	r := &specs.LinuxResources{}
+	if limits.Memory > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &limits.Memory}
+		if d.cgroups.swapLimited() {
+			r.Memory.Swap = &limits.Memory // memory and swap together: no swap
+		}
+	}
+	if limits.CPU > 0 {
+		quota, period := int64(limits.CPU*cpuPeriod), uint64(cpuPeriod)
+		quota = max(quota, 1000) // the least that Linux takes
+		r.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
+	}
+	if limits.Pids > 0 {
+		outer := int64(limits.Pids)*outerTasks + outerTasksBase
+		r.Pids = &specs.LinuxPids{Limit: &outer}
+		config.Process.Rlimits = append(config.Process.Rlimits,
+			specs.POSIXRlimit{Type: "RLIMIT_NPROC", Soft: uint64(limits.Pids), Hard: uint64(limits.Pids)})
+	}
+	config.Linux.Resources = r
+}
+
+// prepareRoot makes what the bundle mounts on and what must be there before
+// PID 1 runs. The tree below root is hostile: os.Root keeps every step in it.
+func (d *Driver) prepareRoot(p paths, spec sandbox.Spec, net sandbox.Attachment) error {
+	root, err := os.OpenRoot(p.root())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := makeDir(root, "tmp", 0o777|os.ModeSticky); err != nil {
+		return err
+	}
+	if err := makeDir(root, ".drydock", 0o755); err != nil {
+		return err
+	}
+	if st, err := root.Lstat(initPath[1:]); err == nil && !st.Mode().IsRegular() {
+		if err := root.RemoveAll(initPath[1:]); err != nil { // it is a mount point
+			return err
+		}
+	}
+	if err := makeDir(root, "etc", 0o755); err != nil {
+		return err
+	}
+	files := map[string]string{"etc/hostname": spec.Hostname + "\n"}
+	if net.Resolver.IsValid() {
+		files["etc/resolv.conf"] = "nameserver " + net.Resolver.String() + "\noptions timeout:3 attempts:2\n"
+	}
+	for name, content := range files {
+		if old, err := root.ReadFile(name); err == nil && string(old) == content {
+			continue
+		}
+		// Removed first: it may be a link, or a directory.
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+		if err := root.WriteFile(name, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeDir makes a directory that must really be one, not a link to one: runsc
+// mounts on it.
+func makeDir(root *os.Root, name string, mode os.FileMode) error {
+	st, err := root.Lstat(name)
+	if err == nil && st.IsDir() {
+		return nil
+	}
+	if err == nil {
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	if err := root.Mkdir(name, mode.Perm()); err != nil {
+		return err
+	}
+	return root.Chmod(name, mode) // past the umask, with the sticky bit
+}
+
+func validHostname(name string) bool {
+	return len(name) <= 63 && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
+		!strings.HasPrefix(name, "-") && !strings.HasPrefix(name, ".")
+}
+
+// initEnv is what drydock-init gets. It hands on none of its own variables.
+func initEnv(spec sandbox.Spec) []string {
+	return slices.Concat(spec.Env, []string{
+		"DRYDOCK_TOKEN=" + spec.Token,
+		"DRYDOCK_PORT=" + strconv.Itoa(sandbox.GuestPort),
+	})
+}

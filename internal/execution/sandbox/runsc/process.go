@@ -1,0 +1,176 @@
+package runsc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"drydock/internal/core"
+)
+
+// process names a process of this boot beyond doubt: a number alone may belong
+// to another process later.
+type process struct {
+	Pid   int    `json:"pid,omitempty"`
+	Start uint64 `json:"start,omitempty"` // clock ticks since boot
+	Boot  string `json:"boot,omitempty"`
+}
+
+func bootID() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(data))
+}
+
+// identify completes what a pid file says.
+func identify(pid int) (process, error) {
+	start, err := startTime(pid)
+	if err != nil {
+		return process{}, err
+	}
+	return process{Pid: pid, Start: start, Boot: bootID()}, nil
+}
+
+func startTime(pid int) (uint64, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// The name, in brackets, may contain anything; fields count after it.
+	i := bytes.LastIndexByte(data, ')')
+	if i < 0 {
+		return 0, errors.New("malformed /proc stat")
+	}
+	fields := bytes.Fields(data[i+1:])
+	const startField = 22 - 3
+	if len(fields) <= startField {
+		return 0, errors.New("malformed /proc stat")
+	}
+	if string(fields[0]) == "Z" || string(fields[0]) == "X" {
+		return 0, unix.ESRCH
+	}
+	return strconv.ParseUint(string(fields[startField]), 10, 64)
+}
+
+// open returns a descriptor that becomes readable when the process ends, or
+// nil if it is gone already.
+func (p process) open() *os.File {
+	if p.Pid <= 0 || p.Boot != bootID() {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(p.Pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	// Checked after opening: from here on the descriptor cannot change owner.
+	if start, err := startTime(p.Pid); err != nil || start != p.Start {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+// waitExit blocks until the process of pidfd ended; false means that the file
+// was closed or its deadline came first.
+func waitExit(pidfd *os.File) bool {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ended := false
+	err = raw.Read(func(fd uintptr) bool {
+		ended = exited(int(fd))
+		return ended
+	})
+	return err == nil && ended
+}
+
+func exited(fd int) bool {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n == 1
+}
+
+// kill ends the process and waits until it is gone.
+func (p process) kill(ctx context.Context) error {
+	f := p.open()
+	if f == nil {
+		return nil
+	}
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(killTimeout)
+	}
+	_ = f.SetReadDeadline(deadline)
+	if !waitExit(f) {
+		return core.E("runsc.kill", core.Unavailable, nil, "process %d does not end", p.Pid)
+	}
+	return nil
+}
+
+const killTimeout = 10 * time.Second
+
+// exitStatus asks the kernel how the process of pidfd ended, which it tells to
+// others than the parent since Linux 6.15.
+func exitStatus(pidfd *os.File) (unix.WaitStatus, bool) {
+	type pidfdInfo struct {
+		mask     uint64
+		cgroup   uint64
+		ids      [11]uint32
+		exitCode int32
+	}
+	const infoExit = 1 << 3
+	const getInfo = 3<<30 | unsafe.Sizeof(pidfdInfo{})<<16 | 0xFF<<8 | 11
+	info := pidfdInfo{mask: infoExit}
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var errno unix.Errno
+	err = raw.Control(func(fd uintptr) {
+		_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, getInfo, uintptr(unsafe.Pointer(&info)))
+	})
+	if err != nil || errno != 0 || info.mask&infoExit == 0 {
+		return 0, false
+	}
+	return unix.WaitStatus(info.exitCode), true
+}
+
+// leftovers finds processes of runsc that belong to a sandbox, by their
+// command line. It is the net below the record and the control group: a
+// daemon may have died between starting runsc and writing down its number.
+func (d *Driver) leftovers(id core.SandboxID) []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var out []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil || !bytes.Contains(line, []byte(id)) || !bytes.Contains(line, []byte("--root="+d.runscRoot+"\x00")) {
+			continue
+		}
+		if p, err := identify(pid); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package sandboxtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/sandbox"
+)
+
+func (r *Rig) needLimits(t *testing.T) {
+	t.Helper()
+	if !r.Driver.Capabilities().Limits {
+		t.Skip("this driver has no limits")
+	}
+}
+
+func testMemoryLimit(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Memory = 256 << 20 })
+	shell(t, h, "echo precious >kept")
+	// tail keeps the last line, which has no end.
+	background(t, h, "head -c 600M /dev/zero | tail")
+	s := r.wait(t, h.ID)
+	if s.State != core.SandboxDead || s.Cause != sandbox.CauseMemory || !strings.Contains(s.Detail, "256 MiB") {
+		t.Errorf("after using too much memory the status is %+v", s)
+	}
+	frozen, err := r.Driver.Freeze(t.Context(), h.ID, sandbox.FreezeOptions{Into: filepath.Join(r.Dir, "f")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(frozen.Upper, "workspace/kept")); err != nil || string(data) != "precious\n" {
+		t.Errorf("after death by memory the file says %q, error %v", data, err)
+	}
+}
+
+func testPidsLimit(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Pids = 60 })
+	res := try(t, h, "i=0; while [ $i -lt 200 ]; do sleep 20 & i=$((i+1)); done; echo all started")
+	if strings.Contains(string(res.Stdout), "all started") {
+		t.Error("200 processes were started under a limit of 60")
+	}
+	if got := shell(t, h, "echo alive"); got != "alive" {
+		t.Errorf("afterwards the sandbox says %q", got)
+	}
+	if s, err := r.Driver.Status(t.Context(), h.ID); err != nil || s.State != core.SandboxRunning {
+		t.Errorf("too many processes ended the sandbox: %+v, error %v", s, err)
+	}
+}
+
+func testDiskLimit(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	for name, script := range map[string]string{
+		"file":         "dd if=/dev/zero of=big bs=1M count=64 2>/dev/null; sleep 60",
+		"deleted file": "exec 3>hidden; rm hidden; dd if=/dev/zero bs=1M count=64 >&3 2>/dev/null; sleep 60",
+		"in /tmp":      "dd if=/dev/zero of=/tmp/big bs=1M count=64 2>/dev/null; sleep 60",
+	} {
+		h := r.create(t, func(s *sandbox.Spec) { s.Limits.Disk = 32 << 20 })
+		shell(t, h, "echo precious >kept")
+		background(t, h, script)
+		s := r.wait(t, h.ID)
+		if s.State != core.SandboxDead || s.Cause != sandbox.CauseDisk || !strings.Contains(s.Detail, "32 MiB") {
+			t.Errorf("%s: after writing too much the status is %+v", name, s)
+		}
+		frozen, err := r.Driver.Freeze(t.Context(), h.ID, sandbox.FreezeOptions{Into: filepath.Join(r.Dir, strings.ReplaceAll(name, "/", "-"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(frozen.Upper, "workspace/kept")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func testLifetime(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Lifetime = 1500 * time.Millisecond })
+	// The clock goes on over a restart.
+	r.Driver = r.Reopen(t)
+	if _, err := r.Driver.Recover(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	s := r.wait(t, h.ID)
+	if s.State != core.SandboxDead || s.Cause != sandbox.CauseLifetime {
+		t.Errorf("after its lifetime the status is %+v", s)
+	}
+	if age := time.Since(h.Created); age < 1500*time.Millisecond || age > 10*time.Second {
+		t.Errorf("it ended at the age of %s", age)
+	}
+}

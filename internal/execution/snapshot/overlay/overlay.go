@@ -1,0 +1,396 @@
+// Package overlay keeps snapshots on this host: the frozen upper directories of
+// sandboxes, as layers for overlayfs.
+//
+// It does not mount anything, does not know what is in a layer, and does not
+// decide which snapshots are worth keeping: it is told who uses what, and
+// removes the rest when asked.
+//
+// Invariants: a snapshot whose row says ready is complete and on the disk, and
+// so is every layer below it; files of a snapshot never change; what is used
+// by anyone is never removed, whatever is interrupted.
+//
+//	DIR/snp_X/upper        the files, exactly as the driver froze them
+//	DIR/snp_X.json.new     the manifest while the row says writing
+//	DIR/snp_X.json         the manifest, once complete
+//
+// A Store may be used by many goroutines, but only by one process at a time.
+//
+//	p, err := s.Begin(ctx, draft)
+//	frozen, err := driver.Freeze(ctx, id, sandbox.FreezeOptions{Into: p.Into})
+//	row, err := s.Commit(ctx, p.ID, frozen)
+package overlay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/execution/tree"
+)
+
+// Rows are the database rows of snapshots.
+type Rows interface {
+	CreateSnapshot(ctx context.Context, s core.Snapshot) error
+	Snapshot(ctx context.Context, id core.SnapshotID) (core.Snapshot, error)
+	SnapshotsInState(ctx context.Context, state core.SnapshotState) ([]core.Snapshot, error)
+	UpdateSnapshot(ctx context.Context, id core.SnapshotID, change func(*core.Snapshot) error) (core.Snapshot, error)
+}
+
+// Deps are what the store uses of others.
+type Deps struct {
+	Rows Rows
+	// Uses names everything that needs a snapshot now: environments, sessions,
+	// sandboxes.
+	Uses func(ctx context.Context) ([]snapshot.Use, error)
+	Log  *slog.Logger
+}
+
+// Options say where snapshots are.
+type Options struct {
+	Dir string // absolute, on the file system of the driver's sandboxes
+	// NoSync leaves out waiting for the disk, for tests.
+	NoSync bool
+}
+
+// Store implements snapshots on overlayfs.
+type Store struct {
+	deps Deps
+	opts Options
+
+	// mu is held while it is decided what may be removed, and while a snapshot
+	// is taken into use.
+	mu   sync.Mutex
+	pins map[core.SnapshotID]int
+}
+
+// New makes the directory. Recover should be called before anything else.
+func New(deps Deps, opts Options) (*Store, error) {
+	if !filepath.IsAbs(opts.Dir) {
+		return nil, core.E("snapshot.new", core.Invalid, nil, "directory of snapshots %q is not absolute", opts.Dir)
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	opts.Dir = filepath.Clean(opts.Dir)
+	// Layers hold set-uid files of foreign systems: nobody else may look in.
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, core.E("snapshot.new", core.Unavailable, err, "directory of snapshots")
+	}
+	return &Store{deps: deps, opts: opts, pins: map[core.SnapshotID]int{}}, nil
+}
+
+// Pending is a snapshot that has been begun.
+type Pending struct {
+	ID   core.SnapshotID
+	Into string // where the driver puts the files; it must not exist before
+}
+
+func (s *Store) into(id core.SnapshotID) string     { return filepath.Join(s.opts.Dir, string(id)) }
+func (s *Store) upper(id core.SnapshotID) string    { return filepath.Join(s.into(id), "upper") }
+func (s *Store) manifest(id core.SnapshotID) string { return s.into(id) + ".json" }
+func (s *Store) draft(id core.SnapshotID) string    { return s.into(id) + ".json.new" }
+
+// FromPath is the snapshot that a freeze into a path belongs to, or "".
+func (s *Store) FromPath(into string) core.SnapshotID {
+	if filepath.Dir(into) != s.opts.Dir {
+		return ""
+	}
+	id, err := core.ParseID[core.SnapshotID]("snp_", filepath.Base(into))
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// Begin records a snapshot that is about to be taken. With the ID of one that
+// was begun before it returns that one.
+func (s *Store) Begin(ctx context.Context, d snapshot.Draft) (Pending, error) {
+	const op = "snapshot.begin"
+	if d.ID == "" {
+		d.ID = core.NewSnapshotID()
+	} else if _, err := core.ParseID[core.SnapshotID]("snp_", string(d.ID)); err != nil {
+		return Pending{}, core.E(op, core.Invalid, err, "")
+	}
+	p := Pending{ID: d.ID, Into: s.into(d.ID)}
+	row, err := s.deps.Rows.Snapshot(ctx, d.ID)
+	switch {
+	case err == nil && row.State == core.SnapshotRemoved:
+		return Pending{}, core.E(op, core.Conflict, nil, "snapshot %s was given up", d.ID)
+	case err == nil && exists(s.draft(d.ID)), err == nil && row.State == core.SnapshotReady:
+		return p, nil
+	case err != nil && !core.Is(err, core.NotFound):
+		return Pending{}, err
+	}
+	m, err := s.plan(ctx, d)
+	if err != nil {
+		return Pending{}, err
+	}
+	if core.Is(rowErr(ctx, s.deps.Rows, d.ID), core.NotFound) {
+		err := s.deps.Rows.CreateSnapshot(ctx, core.Snapshot{
+			ID: d.ID, Parent: d.Parent, Environment: d.Environment, Session: d.Session, Build: d.Build, Commit: d.Commit,
+			State: core.SnapshotWriting, Created: m.Created,
+		})
+		if err != nil {
+			return Pending{}, err
+		}
+	}
+	if err := s.write(s.draft(d.ID), m); err != nil {
+		return Pending{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", d.ID)
+	}
+	return p, nil
+}
+
+func rowErr(ctx context.Context, rows Rows, id core.SnapshotID) error {
+	_, err := rows.Snapshot(ctx, id)
+	return err
+}
+
+// plan is the manifest as far as it is known.
+func (s *Store) plan(ctx context.Context, d snapshot.Draft) (snapshot.Manifest, error) {
+	below := d.Base
+	if d.Parent != "" {
+		parent, err := s.Get(ctx, d.Parent)
+		if err != nil {
+			return snapshot.Manifest{}, err
+		}
+		below = parent.Layers
+	}
+	m := snapshot.Manifest{
+		Format: snapshot.Format, ID: d.ID, Parent: d.Parent, Environment: d.Environment, Session: d.Session, Build: d.Build,
+		Commit: d.Commit, Created: time.Now().UTC(), Runtime: d.Runtime, Labels: d.Labels,
+		Layers: append([]snapshot.Layer{{Snapshot: d.ID}}, below...),
+	}
+	return m, m.Check()
+}
+
+// Commit makes a begun snapshot ready. It is done when it returns; interrupted
+// anywhere, Recover or a second Commit finishes it.
+func (s *Store) Commit(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen) (core.Snapshot, error) {
+	const op = "snapshot.commit"
+	row, err := s.deps.Rows.Snapshot(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	switch row.State {
+	case core.SnapshotReady:
+		return row, nil
+	case core.SnapshotRemoved:
+		return row, core.E(op, core.Conflict, nil, "snapshot %s was given up", id)
+	}
+	if frozen.Upper != s.upper(id) {
+		return row, core.E(op, core.Internal, nil, "files of snapshot %s are in %q, not in %q", id, frozen.Upper, s.upper(id))
+	}
+	return s.complete(ctx, id)
+}
+
+// complete verifies and promotes. The files are in their place.
+func (s *Store) complete(ctx context.Context, id core.SnapshotID) (core.Snapshot, error) {
+	const op = "snapshot.commit"
+	m, err := s.read(s.draft(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		m, err = s.read(s.manifest(id)) // interrupted between the last two steps
+	}
+	if err != nil {
+		return core.Snapshot{}, core.E(op, core.Internal, err, "manifest of snapshot %s", id)
+	}
+	use, err := tree.Measure(s.upper(id))
+	if err != nil {
+		return core.Snapshot{}, core.E(op, core.Internal, err, "files of snapshot %s", id)
+	}
+	m.Layers[0].Bytes, m.Layers[0].Files = use.Bytes, use.Files
+	if _, err := s.paths(m); err != nil {
+		return core.Snapshot{}, err
+	}
+	if err := s.sync(); err != nil {
+		return core.Snapshot{}, core.E(op, core.Unavailable, err, "files of snapshot %s", id)
+	}
+	if err := s.write(s.manifest(id), m); err != nil {
+		return core.Snapshot{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", id)
+	}
+	if err := os.Remove(s.draft(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return core.Snapshot{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", id)
+	}
+	return s.deps.Rows.UpdateSnapshot(ctx, id, func(r *core.Snapshot) error {
+		r.State, r.Bytes, r.Memory = core.SnapshotReady, use.Bytes, m.Memory != nil
+		return nil
+	})
+}
+
+// sync waits until the files are on the disk. One call for the whole file
+// system takes less than one for each of ten thousand files.
+func (s *Store) sync() error {
+	if s.opts.NoSync {
+		return nil
+	}
+	f, err := os.Open(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}
+
+// Abort gives a begun snapshot up and removes what there is of it.
+func (s *Store) Abort(ctx context.Context, id core.SnapshotID) error {
+	row, err := s.deps.Rows.Snapshot(ctx, id)
+	if err != nil {
+		return err
+	}
+	if row.State == core.SnapshotReady {
+		return core.E("snapshot.abort", core.Conflict, nil, "snapshot %s is complete", id)
+	}
+	return s.drop(ctx, id)
+}
+
+// drop marks a snapshot removed, and then removes it.
+func (s *Store) drop(ctx context.Context, id core.SnapshotID) error {
+	_, err := s.deps.Rows.UpdateSnapshot(ctx, id, func(r *core.Snapshot) error {
+		r.State = core.SnapshotRemoved
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.erase(id)
+}
+
+// erase removes the files of a snapshot; the manifest first, so that files
+// without one are known to be rubbish.
+func (s *Store) erase(id core.SnapshotID) error {
+	for _, f := range []string{s.draft(id), s.manifest(id)} {
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return core.E("snapshot.remove", core.Internal, err, "manifest of snapshot %s", id)
+		}
+	}
+	if err := tree.Remove(s.into(id)); err != nil {
+		return core.E("snapshot.remove", core.Internal, err, "files of snapshot %s", id)
+	}
+	return nil
+}
+
+// Get reads the manifest of a ready snapshot.
+func (s *Store) Get(ctx context.Context, id core.SnapshotID) (snapshot.Manifest, error) {
+	const op = "snapshot.get"
+	row, err := s.deps.Rows.Snapshot(ctx, id)
+	if err != nil {
+		return snapshot.Manifest{}, err
+	}
+	if row.State != core.SnapshotReady {
+		return snapshot.Manifest{}, core.E(op, core.NotFound, nil, "snapshot %s is %s", id, row.State)
+	}
+	m, err := s.read(s.manifest(id))
+	if err != nil {
+		return m, core.E(op, core.Internal, err, "manifest of snapshot %s", id)
+	}
+	return m, nil
+}
+
+// Layers are the directories of a snapshot, topmost first. Use Acquire to keep
+// them from being removed.
+func (s *Store) Layers(ctx context.Context, id core.SnapshotID) ([]string, error) {
+	m, err := s.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.paths(m)
+}
+
+// Acquire is Layers with the promise that they stay until release is called.
+// By then whoever uses them must be among Deps.Uses.
+func (s *Store) Acquire(ctx context.Context, id core.SnapshotID) (layers []string, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	layers, err = s.Layers(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.pins[id]++
+	return layers, sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.pins[id]--; s.pins[id] == 0 {
+			delete(s.pins, id)
+		}
+	}), nil
+}
+
+// paths checks that every layer is there.
+func (s *Store) paths(m snapshot.Manifest) ([]string, error) {
+	out := make([]string, 0, len(m.Layers))
+	for i, l := range m.Layers {
+		path := l.Path
+		if l.Snapshot != "" {
+			path = s.upper(l.Snapshot)
+		}
+		if st, err := os.Lstat(path); err != nil || !st.IsDir() {
+			return nil, core.E("snapshot.layers", core.Unavailable, err, "layer %d of snapshot %s is missing: %s", i, m.ID, path).
+				WithHint("build the environment again")
+		}
+		out = append(out, path)
+	}
+	return out, nil
+}
+
+func (s *Store) read(path string) (snapshot.Manifest, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return snapshot.Manifest{}, err
+	}
+	m, err := snapshot.Parse(data)
+	if err == nil && s.manifest(m.ID) != path && s.draft(m.ID) != path {
+		err = core.E("snapshot.read", core.Internal, nil, "%s is the manifest of snapshot %s", path, m.ID)
+	}
+	return m, err
+}
+
+// write replaces a manifest; it is on the disk afterwards.
+func (s *Store) write(path string, m snapshot.Manifest) error {
+	data, err := json.MarshalIndent(m, "", "\t")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.opts.Dir, ".manifest-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(append(data, '\n'))
+	if err == nil && !s.opts.NoSync {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if s.opts.NoSync {
+		return nil
+	}
+	dir, err := os.Open(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func contains(layers []snapshot.Layer, id core.SnapshotID) bool {
+	return slices.ContainsFunc(layers, func(l snapshot.Layer) bool { return l.Snapshot == id })
+}

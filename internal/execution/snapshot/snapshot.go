@@ -1,0 +1,159 @@
+// Package snapshot says what a snapshot is: the manifest of an immutable point
+// in time, made of layers of files and, later, a memory image. Package overlay
+// below it keeps snapshots on this host.
+//
+// It reads and checks manifests and does nothing else. All values are plain
+// data. docs/formats/snapshot.md describes the format.
+//
+//	m, err := snapshot.Parse(data)
+//	for _, l := range m.Layers { ... } // topmost first
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"time"
+
+	"drydock/internal/core"
+)
+
+// Format is the version of the manifest that is written.
+const Format = 1
+
+const (
+	maxManifest = 1 << 20
+	// MaxLayers is what overlayfs takes, less the upper one.
+	MaxLayers = 499
+	// MaxLabels bounds a manifest's labels.
+	MaxLabels = 64
+)
+
+// Manifest lies beside the files of a snapshot.
+type Manifest struct {
+	Format      int                `json:"format"`
+	ID          core.SnapshotID    `json:"id"`
+	Parent      core.SnapshotID    `json:"parent,omitempty"`
+	Environment core.EnvironmentID `json:"environment,omitempty"`
+	Session     core.SessionID     `json:"session,omitempty"`
+	Build       core.BuildID       `json:"build,omitempty"`
+	Commit      string             `json:"commit,omitempty"`
+	Created     time.Time          `json:"created"`
+	Layers      []Layer            `json:"layers"` // topmost first; the first one is the snapshot's own
+	Memory      *Memory            `json:"memory,omitempty"`
+	Runtime     Runtime            `json:"runtime"`
+	Labels      map[string]string  `json:"labels,omitempty"` // of whoever made it, for finding it again
+}
+
+// Layer is one read-only directory: of a snapshot, or of a base image.
+type Layer struct {
+	Snapshot core.SnapshotID `json:"snapshot,omitempty"`
+	Base     string          `json:"base,omitempty"` // digest of a base image
+	Path     string          `json:"path,omitempty"` // of the base image on this host
+	Bytes    int64           `json:"bytes"`
+	Files    int             `json:"files"`
+}
+
+// Runtime is what a memory image depends on, and what made the files.
+type Runtime struct {
+	Driver string `json:"driver,omitempty"`
+	Digest string `json:"digest,omitempty"` // of the runtime's program
+	Init   string `json:"init,omitempty"`   // version of drydock-init
+}
+
+// Memory names a memory image. It may be used only if every field fits.
+type Memory struct {
+	Runtime     string   `json:"runtime"`      // digest of the program that wrote it
+	Spec        string   `json:"spec"`         // digest of the shape of the sandbox's specification
+	Network     string   `json:"network"`      // mode
+	CPUFeatures []string `json:"cpu_features"` // the host must have all of them
+	Bytes       int64    `json:"bytes"`
+}
+
+// Draft is what is known of a snapshot before its files are frozen.
+type Draft struct {
+	ID          core.SnapshotID // "" takes a new one; the same one again finishes what was begun
+	Parent      core.SnapshotID // its layers lie below, ...
+	Base        []Layer         // ... or, without a parent, these
+	Environment core.EnvironmentID
+	Session     core.SessionID
+	Build       core.BuildID
+	Commit      string
+	Runtime     Runtime
+	Labels      map[string]string
+}
+
+// Use says that something needs a snapshot or, for what runs, its layers.
+type Use struct {
+	By       string // "session ses_...", for people
+	Snapshot core.SnapshotID
+	Layers   []string // paths
+}
+
+// Parse reads a manifest strictly.
+func Parse(data []byte) (Manifest, error) {
+	const op = "snapshot.parse"
+	var m Manifest
+	if len(data) > maxManifest {
+		return m, core.E(op, core.Invalid, nil, "a manifest of %d bytes is too large", len(data))
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return m, core.E(op, core.Invalid, err, "manifest of a snapshot")
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return m, core.E(op, core.Invalid, nil, "something follows the manifest of snapshot %s", m.ID)
+	}
+	return m, m.Check()
+}
+
+// Check says what is wrong with a manifest.
+func (m Manifest) Check() error {
+	const op = "snapshot.check"
+	if m.Format != Format {
+		return core.E(op, core.Invalid, nil, "manifest has format %d, this build reads %d", m.Format, Format)
+	}
+	if _, err := core.ParseID[core.SnapshotID]("snp_", string(m.ID)); err != nil {
+		return core.E(op, core.Invalid, err, "")
+	}
+	if m.Parent != "" {
+		if _, err := core.ParseID[core.SnapshotID]("snp_", string(m.Parent)); err != nil {
+			return core.E(op, core.Invalid, err, "parent of snapshot %s", m.ID)
+		}
+	}
+	if len(m.Layers) == 0 || len(m.Layers) > MaxLayers {
+		return core.E(op, core.Invalid, nil, "snapshot %s has %d layers, not 1 to %d", m.ID, len(m.Layers), MaxLayers)
+	}
+	if len(m.Labels) > MaxLabels {
+		return core.E(op, core.Invalid, nil, "snapshot %s has %d labels, more than %d", m.ID, len(m.Labels), MaxLabels)
+	}
+	if m.Layers[0].Snapshot != m.ID {
+		return core.E(op, core.Invalid, nil, "the topmost layer of snapshot %s is not its own", m.ID)
+	}
+	for i, l := range m.Layers {
+		if err := l.check(); err != nil {
+			return core.E(op, core.Invalid, err, "layer %d of snapshot %s", i, m.ID)
+		}
+	}
+	return nil
+}
+
+func (l Layer) check() error {
+	const op = "snapshot.check"
+	if l.Bytes < 0 || l.Files < 0 {
+		return core.E(op, core.Invalid, nil, "a size is negative")
+	}
+	if l.Snapshot != "" {
+		if l.Base != "" || l.Path != "" {
+			return core.E(op, core.Invalid, nil, "it is of a snapshot and of a base image at once")
+		}
+		_, err := core.ParseID[core.SnapshotID]("snp_", string(l.Snapshot))
+		return err
+	}
+	if !filepath.IsAbs(l.Path) || filepath.Clean(l.Path) != l.Path {
+		return core.E(op, core.Invalid, nil, "path %q is not absolute and clean", l.Path)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+
+	"drydock/internal/core"
+)
+
+var buildTable = table[core.Build]{
+	name: "builds", noun: "build",
+	columns: "id, environment, commit_id, state, snapshot, failure, phases, created, finished",
+	fields: func(b *core.Build) []any {
+		return []any{
+			&b.ID, &b.Environment, &b.Commit, &b.State, &b.Snapshot, asDoc(&b.Failure), asDoc(&b.Phases),
+			stamp{&b.Created}, stamp{&b.Finished},
+		}
+	},
+}
+
+// CreateBuild adds one; its environment must exist.
+func (w Writer) CreateBuild(ctx context.Context, b core.Build) error {
+	return w.in(ctx, func(c conn) error { return buildTable.insert(ctx, c, &b) })
+}
+
+// Build finds one.
+func (r Reader) Build(ctx context.Context, id core.BuildID) (core.Build, error) {
+	return buildTable.get(ctx, r.q, id, "WHERE id = ?", id)
+}
+
+// Builds lists those of an environment ("" for all), newest first.
+func (r Reader) Builds(ctx context.Context, env core.EnvironmentID, p core.Page) ([]core.Build, string, error) {
+	if env == "" {
+		return buildTable.page(ctx, r.q, p, nil, nil)
+	}
+	return buildTable.page(ctx, r.q, p, []string{"environment = ?"}, []any{env})
+}
+
+// OpenBuilds lists those that are queued or running, oldest first.
+func (r Reader) OpenBuilds(ctx context.Context) ([]core.Build, error) {
+	return buildTable.list(ctx, r.q, "WHERE state IN (?, ?) ORDER BY id", core.BuildQueued, core.BuildRunning)
+}
+
+// UpdateBuild changes one; its state moves along core.BuildTable only.
+func (w Writer) UpdateBuild(ctx context.Context, id core.BuildID, change func(*core.Build) error) (b core.Build, err error) {
+	err = w.in(ctx, func(c conn) error {
+		b, err = buildTable.update(ctx, c, id, func(b *core.Build) error {
+			from := b.State
+			if err := change(b); err != nil {
+				return err
+			}
+			return move("build", id, core.BuildTable, from, b.State)
+		})
+		return err
+	})
+	return b, err
+}

@@ -1,0 +1,164 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"drydock/internal/core"
+)
+
+var promptTable = table[core.Prompt]{
+	name: "prompts", noun: "prompt",
+	columns: "id, session, client_id, author, author_name, author_email, text, source, state, position, run, created, started, finished",
+	fields: func(p *core.Prompt) []any {
+		return []any{
+			&p.ID, &p.Session, &p.ClientID, &p.Author.Handle, &p.Author.Name, &p.Author.Email, &p.Text, &p.Source,
+			&p.State, &p.Position, &p.Run, stamp{&p.Created}, stamp{&p.Started}, stamp{&p.Finished},
+		}
+	},
+}
+
+// AddPrompt puts a prompt at the end of its session's queue and returns it
+// with its position. If the session has a prompt with the same ClientID, that
+// one is returned, nothing is written and added is false.
+func (w Writer) AddPrompt(ctx context.Context, p core.Prompt) (stored core.Prompt, added bool, err error) {
+	err = w.in(ctx, func(c conn) error {
+		if p.ClientID != "" {
+			old, err := promptTable.get(ctx, c, p.ClientID, "WHERE session = ? AND client_id = ?", p.Session, p.ClientID)
+			if err == nil {
+				stored = old
+				return nil
+			}
+			if !core.Is(err, core.NotFound) {
+				return err
+			}
+		}
+		err := c.row(ctx, `SELECT COALESCE(MAX(position), 0) + 1 FROM prompts WHERE session = ?`, p.Session).Scan(&p.Position)
+		if err != nil {
+			return c.d.explain(ctx, "store.prompt", err, promptTable.what(p.ID))
+		}
+		stored, added = p, true
+		return promptTable.insert(ctx, c, &p)
+	})
+	if err != nil {
+		return core.Prompt{}, false, err
+	}
+	return stored, added, nil
+}
+
+// Prompt finds one.
+func (r Reader) Prompt(ctx context.Context, id core.PromptID) (core.Prompt, error) {
+	return promptTable.get(ctx, r.q, id, "WHERE id = ?", id)
+}
+
+// Prompts lists a session's prompts in the order of its queue.
+func (r Reader) Prompts(ctx context.Context, session core.SessionID) ([]core.Prompt, error) {
+	return promptTable.list(ctx, r.q, "WHERE session = ? ORDER BY position, id", session)
+}
+
+// QueuedPrompts lists those that still wait, first first.
+func (r Reader) QueuedPrompts(ctx context.Context, session core.SessionID) ([]core.Prompt, error) {
+	return promptTable.list(ctx, r.q, "WHERE session = ? AND state = ? ORDER BY position, id", session, core.PromptQueued)
+}
+
+// RunningPrompt is a session's running prompt, or NotFound.
+func (r Reader) RunningPrompt(ctx context.Context, session core.SessionID) (core.Prompt, error) {
+	return promptTable.get(ctx, r.q, "that runs in session "+string(session), "WHERE session = ? AND state = ?", session, core.PromptRunning)
+}
+
+// UpdatePrompt changes one; its state moves along core.PromptTable only. A
+// second running prompt in one session is a Conflict.
+func (w Writer) UpdatePrompt(ctx context.Context, id core.PromptID, change func(*core.Prompt) error) (p core.Prompt, err error) {
+	err = w.in(ctx, func(c conn) error {
+		p, err = promptTable.update(ctx, c, id, func(p *core.Prompt) error {
+			from := p.State
+			if err := change(p); err != nil {
+				return err
+			}
+			if err := move("prompt", id, core.PromptTable, from, p.State); err != nil {
+				return err
+			}
+			if from == core.PromptRunning || p.State != core.PromptRunning {
+				return nil
+			}
+			if other, err := (Reader{c}).RunningPrompt(ctx, p.Session); err == nil { // the index would refuse it with less to say
+				return core.E("store.prompt", core.Conflict, nil, "prompt %s cannot run: prompt %s of session %s is running", id, other.ID, p.Session)
+			}
+			return nil
+		})
+		return err
+	})
+	return p, err
+}
+
+// MovePrompt puts a queued prompt at a place, counted from 1, among the queued
+// ones of its session. A place beyond the end is the end.
+func (w Writer) MovePrompt(ctx context.Context, id core.PromptID, place int) (p core.Prompt, err error) {
+	err = w.in(ctx, func(c conn) error {
+		r := Reader{c}
+		if p, err = r.Prompt(ctx, id); err != nil {
+			return err
+		}
+		if p.State != core.PromptQueued {
+			return core.E("store.prompt", core.Conflict, nil, "prompt %s is %s: only a queued prompt can be moved", id, p.State)
+		}
+		queue, err := r.QueuedPrompts(ctx, p.Session)
+		if err != nil {
+			return err
+		}
+		slots := make([]int64, 0, len(queue))
+		order := make([]core.Prompt, 0, len(queue))
+		for _, q := range queue {
+			slots = append(slots, q.Position)
+			if q.ID != id {
+				order = append(order, q)
+			}
+		}
+		at := min(max(place-1, 0), len(order))
+		order = append(order[:at], append([]core.Prompt{p}, order[at:]...)...)
+		for i, q := range order {
+			if _, err := c.exec(ctx, `UPDATE prompts SET position = ? WHERE id = ?`, slots[i], q.ID); err != nil {
+				return c.d.explain(ctx, "store.prompt", err, promptTable.what(q.ID))
+			}
+		}
+		p, err = r.Prompt(ctx, id)
+		return err
+	})
+	return p, err
+}
+
+// LeaseOfSession names the lease whose holder may run a session's prompts.
+func LeaseOfSession(id core.SessionID) string { return "session:" + string(id) }
+
+// ClaimablePrompts lists what a runner may take now, best first. A prompt is
+// there if nobody holds its session's lease (a lease that owner left behind
+// counts as nobody's unless its session is in busy) and
+//   - it is running and its session does not wait for a person: its runner
+//     died, or what it waited for is there; or
+//   - it is the first of the queue of a session in state queued, without a
+//     running prompt, that is not held.
+//
+// Left-behind work comes first. Then users take turns: who has least running
+// comes first, then who was served longest ago, then who asked first.
+func (r Reader) ClaimablePrompts(ctx context.Context, owner string, busy []core.SessionID, at time.Time, limit int) ([]core.Prompt, error) {
+	args := []any{core.PromptQueued, core.PromptRunning, core.PromptRunning, core.SessionQueued, core.PromptRunning, core.PromptQueued, core.SessionWaiting, nanos(at), owner}
+	not := ""
+	for _, id := range busy {
+		not += ", ?"
+		args = append(args, id)
+	}
+	args = append(args, core.PromptRunning, core.PromptRunning, limit)
+	return promptTable.list(ctx, r.q, `AS p WHERE p.state IN (?, ?) AND (
+			p.state = ? OR EXISTS (
+				SELECT 1 FROM sessions s WHERE s.id = p.session AND s.state = ? AND NOT s.held
+				AND NOT EXISTS (SELECT 1 FROM prompts o WHERE o.session = p.session AND o.state = ?)
+				AND p.id = (SELECT q.id FROM prompts q WHERE q.session = p.session AND q.state = ? ORDER BY q.position, q.id LIMIT 1)))
+		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = p.session AND s.state = ?)
+		AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'session:' || p.session AND l.expires > ? AND l.owner <> ?)
+		AND p.session NOT IN (''`+not+`)
+		ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END,
+			(SELECT COUNT(*) FROM prompts o WHERE o.author = p.author AND o.state = ?),
+			(SELECT COALESCE(MAX(o.started), 0) FROM prompts o WHERE o.author = p.author),
+			p.created, p.id
+		LIMIT ?`, args...)
+}
