@@ -88,6 +88,10 @@ func (j *Jail) reserve(id core.SandboxID, grant Grant) (*Member, error) {
 
 // build makes namespace, wire and, last, the entries that let packets pass.
 func (j *Jail) build(m *Member) error {
+	// Whoever had the slot before may have kept its namespace alive.
+	if err := unplugSandbox(j.router, m.Slot); err != nil {
+		return err
+	}
 	ns, err := makeNamespace(j.Namespace(m.ID), sandboxSetup)
 	if err != nil {
 		return err
@@ -168,8 +172,9 @@ func (j *Jail) Detach(ctx context.Context, id core.SandboxID) error {
 }
 
 // detach takes the entries away first, then the namespace and the record. The
-// wire goes in the background: the kernel needs tens of milliseconds for it,
-// and without entries it leads nowhere. Its slot is free afterwards.
+// wire goes with the namespace, which the kernel takes down in its own time;
+// without entries it leads nowhere. Asking for it at once would hold up every
+// other change of the network for some 40 ms.
 func (j *Jail) detach(id core.SandboxID) error {
 	m, ok := j.member(id)
 	if ok {
@@ -189,16 +194,8 @@ func (j *Jail) detach(id core.SandboxID) error {
 	j.mu.Lock()
 	delete(j.members, id)
 	delete(j.byAddr, m.Address)
+	delete(j.used, m.Slot)
 	j.mu.Unlock()
-	j.unplugging.Go(func() {
-		if err := unplugSandbox(j.router, m.Slot); err != nil {
-			j.log.Warn("a wire is left in the router until the next start", "interface", ifname(m.Slot), "error", err)
-			return // the slot stays taken
-		}
-		j.mu.Lock()
-		delete(j.used, m.Slot)
-		j.mu.Unlock()
-	})
 	return nil
 }
 

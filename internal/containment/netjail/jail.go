@@ -91,8 +91,7 @@ type Jail struct {
 	tableMu sync.Mutex
 	table   *table
 
-	ids        keyed          // serialises calls on one sandbox
-	unplugging sync.WaitGroup // wires on their way out
+	ids keyed // serialises calls on one sandbox
 
 	mu      sync.Mutex
 	members map[core.SandboxID]*Member
@@ -331,7 +330,6 @@ func (j *Jail) Close() error {
 	if done {
 		return nil
 	}
-	j.unplugging.Wait()
 	if left > 0 {
 		return j.shut()
 	}
