@@ -14,8 +14,12 @@ import (
 )
 
 // Attach makes the namespace of a sandbox, or finds it if it stands already,
-// and lets it do what the grant says. On error nothing is left.
-func (j *Jail) Attach(ctx context.Context, id core.SandboxID, grant Grant) (Member, error) {
+// and lets it do what the grant says. Before anything is let through, known is
+// told (it may be nil). On error nothing is left.
+func (j *Jail) Attach(ctx context.Context, id core.SandboxID, grant Grant, known func(Member)) (Member, error) {
+	if known == nil {
+		known = func(Member) {}
+	}
 	if err := ctx.Err(); err != nil {
 		return Member{}, err
 	}
@@ -28,7 +32,11 @@ func (j *Jail) Attach(ctx context.Context, id core.SandboxID, grant Grant) (Memb
 	defer j.ids.lock(id)()
 	if m, ok := j.member(id); ok {
 		if j.standing(m) == nil {
-			return j.setGrant(m, grant)
+			fresh, err := j.setGrant(m, grant)
+			if err == nil {
+				known(fresh)
+			}
+			return fresh, err
 		}
 		if err := j.detach(id); err != nil {
 			return Member{}, err
@@ -38,6 +46,7 @@ func (j *Jail) Attach(ctx context.Context, id core.SandboxID, grant Grant) (Memb
 	if err != nil {
 		return Member{}, err
 	}
+	known(*m)
 	if err := j.build(m); err != nil {
 		err = core.E("netjail.attach", core.Unavailable, err, "make the network of %s", id)
 		return Member{}, errors.Join(err, j.detach(id))

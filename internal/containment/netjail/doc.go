@@ -15,7 +15,7 @@
 // What a sandbox may do: ask the resolver and the explicit proxy at Service,
 // and open TCP to addresses inside Names, which the resolver hands out in
 // place of real ones and which end at the transparent proxy. All other TCP is
-// answered with a reset, other UDP with "prohibited", the rest is dropped.
+// answered with a reset, other UDP with "port unreachable", the rest is dropped.
 // IPv4 only. What the host may do: open TCP to any sandbox.
 //
 // It does not: read names, judge policies, or move bytes (package egress does).
@@ -28,5 +28,5 @@
 // A Jail is safe for concurrent use.
 //
 //	jail, err := netjail.Open(ctx, netjail.Deps{Log: log}, netjail.Options{StateDir: dir})
-//	member, err := jail.Attach(ctx, id, netjail.Grant{Policy: policy})
+//	member, err := jail.Attach(ctx, id, netjail.Grant{Policy: policy}, nil)
 package netjail

@@ -73,7 +73,7 @@ func containsBytes(b []byte, s string) bool {
 
 func attach(t *testing.T, j *Jail, g Grant) Member {
 	t.Helper()
-	m, err := j.Attach(t.Context(), core.NewSandboxID(), g)
+	m, err := j.Attach(t.Context(), core.NewSandboxID(), g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +437,7 @@ func TestRestartKeepsTheLiving(t *testing.T) {
 	if got := readAll(t, second, keep, "192.0.2.77:8443"); got == "" {
 		t.Error("the kept sandbox lost its policy")
 	}
-	again, err := second.Attach(t.Context(), keep.ID, online())
+	again, err := second.Attach(t.Context(), keep.ID, online(), nil)
 	if err != nil || again.Address != keep.Address {
 		t.Errorf("attach again: %v %v, want address %s", again, err, keep.Address)
 	}
@@ -451,7 +451,7 @@ func TestDetachIsIdempotentAndAttachAfterwardsIsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again, err := j.Attach(t.Context(), m.ID, online())
+	again, err := j.Attach(t.Context(), m.ID, online(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -505,7 +505,7 @@ func BenchmarkAttachDetach(b *testing.B) {
 	for b.Loop() {
 		id := core.NewSandboxID()
 		start := time.Now()
-		if _, err := j.Attach(b.Context(), id, online()); err != nil {
+		if _, err := j.Attach(b.Context(), id, online(), nil); err != nil {
 			b.Fatal(err)
 		}
 		attached += time.Since(start)

@@ -80,7 +80,7 @@ table inet {{.Table}} {
 		tcp flags & (fin | syn | rst | ack) == syn update @refused { iifname . ip daddr . ip protocol . tcp dport counter }
 		ip protocol udp update @refused { iifname . ip daddr . ip protocol . udp dport counter }
 		ip protocol tcp counter name refused_tcp reject with tcp reset
-		ip protocol udp counter name refused_udp reject with icmp type admin-prohibited
+		ip protocol udp counter name refused_udp reject with icmp type port-unreachable
 		drop
 	}
 	chain input {
