@@ -1,0 +1,253 @@
+package api
+
+import (
+	"encoding/json"
+	"io/fs"
+	"time"
+
+	"drydock/internal/core"
+)
+
+// Error is the body of every answer that is not a success. Code is the name
+// of a core.Kind. ID is set on faults of Drydock itself: the log has the rest.
+type Error struct {
+	Code    string `json:"code" doc:"class of the failure, a stable word" example:"not_found"`
+	Message string `json:"message" doc:"what happened, naming the object"`
+	Hint    string `json:"hint,omitempty" doc:"what to do about it"`
+	ID      string `json:"id,omitempty" doc:"of the log entry, on faults of the daemon"`
+}
+
+// List is one page. Next is empty on the last one.
+type List[T any] struct {
+	Items []T    `json:"items" nullable:"false"`
+	Next  string `json:"next,omitempty" doc:"cursor of the next page"`
+}
+
+// Who answers "who am I, and to what am I speaking".
+type Who struct {
+	User    core.Author `json:"user"`
+	Version string      `json:"version"`
+}
+
+// CreateSession asks for a session with its first prompt.
+type CreateSession struct {
+	Environment string      `json:"environment" minLength:"1" maxLength:"200" doc:"name or identifier"`
+	Prompt      string      `json:"prompt" minLength:"1" maxLength:"262144" doc:"the task, in words"`
+	ClientID    string      `json:"client_id,omitempty" maxLength:"100" doc:"the client's own id: a retry with it is not a second session"`
+	Title       string      `json:"title,omitempty" maxLength:"300"`
+	Blueprint   string      `json:"blueprint,omitempty" maxLength:"100"`
+	Agent       string      `json:"agent,omitempty" maxLength:"100"`
+	Model       string      `json:"model,omitempty" maxLength:"200"`
+	Base        string      `json:"base,omitempty" maxLength:"250" doc:"branch the work is for"`
+	Budget      core.Budget `json:"budget,omitzero"`
+}
+
+// CreatedSession is its answer: both are stored, nothing has started.
+type CreatedSession struct {
+	Session core.Session `json:"session"`
+	Prompt  core.Prompt  `json:"prompt"`
+}
+
+// CreatePrompt queues one more message.
+type CreatePrompt struct {
+	Text     string `json:"text" minLength:"1" maxLength:"262144"`
+	ClientID string `json:"client_id,omitempty" maxLength:"100" doc:"the client's own id: a retry with it is not a second prompt"`
+}
+
+// EditPrompt changes a queued one.
+type EditPrompt struct {
+	Text string `json:"text" minLength:"1" maxLength:"262144"`
+}
+
+// MovePrompt puts a queued one elsewhere among the queued ones.
+type MovePrompt struct {
+	Position int `json:"position" minimum:"0" doc:"0 is next"`
+}
+
+// Reason goes with a stop, a close or a denial.
+type Reason struct {
+	Reason string `json:"reason,omitempty" maxLength:"2000"`
+}
+
+// FileInfo describes one file inside a sandbox.
+type FileInfo struct {
+	Path    string      `json:"path"`
+	Size    int64       `json:"size"`
+	Mode    fs.FileMode `json:"mode"`
+	ModTime time.Time   `json:"mod_time"`
+	Target  string      `json:"target,omitempty"`
+}
+
+// Diff is a unified diff, cut at a bound.
+type Diff struct {
+	Base string `json:"base,omitempty"`
+	Head string `json:"head,omitempty"`
+	Diff string `json:"diff"`
+	Cut  bool   `json:"cut,omitempty" doc:"true when it was longer than the daemon sends"`
+}
+
+// CreateBuild asks for a build of an environment.
+type CreateBuild struct {
+	Source string `json:"source,omitempty" maxLength:"2000" doc:"URL or absolute path of a repository; may be left out for an environment that exists"`
+	Name   string `json:"name,omitempty" maxLength:"100" doc:"default: last part of the source"`
+	Ref    string `json:"ref,omitempty" maxLength:"250" doc:"branch, tag or commit; default the default branch"`
+	Fresh  bool   `json:"fresh,omitempty" doc:"do not use the build cache"`
+}
+
+// Recipe is the text an environment was last built from.
+type Recipe struct {
+	File   string `json:"file" doc:"drydock.yaml or devcontainer.json"`
+	Commit string `json:"commit,omitempty"`
+	Text   string `json:"text"`
+}
+
+// Sandbox is one running machine.
+type Sandbox struct {
+	ID          core.SandboxID     `json:"id"`
+	State       core.SandboxState  `json:"state"`
+	Session     core.SessionID     `json:"session,omitempty"`
+	Environment core.EnvironmentID `json:"environment,omitempty"`
+	Snapshot    core.SnapshotID    `json:"snapshot,omitempty"`
+	Purpose     string             `json:"purpose,omitempty" doc:"session, build, proof"`
+	Address     string             `json:"address,omitempty"`
+	Limits      core.Limits        `json:"limits,omitzero"`
+	Created     time.Time          `json:"created"`
+}
+
+// Collected tells what a collection removed.
+type Collected struct {
+	Removed []core.SnapshotID `json:"removed" nullable:"false"`
+	Bytes   int64             `json:"bytes"`
+	DryRun  bool              `json:"dry_run,omitempty"`
+}
+
+// Commit is one commit of a change.
+type Commit struct {
+	ID        string    `json:"id"`
+	Subject   string    `json:"subject"`
+	Body      string    `json:"body,omitempty"`
+	Author    string    `json:"author"`
+	Email     string    `json:"email"`
+	Committer string    `json:"committer,omitempty"`
+	Time      time.Time `json:"time"`
+}
+
+// ChangeDetail is a change with what a reviewer wants on one page.
+type ChangeDetail struct {
+	Change    core.Change           `json:"change"`
+	Commits   []Commit              `json:"commits" nullable:"false"`
+	Comments  []core.Comment        `json:"comments" nullable:"false"`
+	Approvals []core.ChangeApproval `json:"approvals" nullable:"false"`
+}
+
+// CreateComment is a remark on a change; with Path and Line, on a line.
+type CreateComment struct {
+	Body string `json:"body" minLength:"1" maxLength:"262144"`
+	Path string `json:"path,omitempty" maxLength:"4096"`
+	Line int    `json:"line,omitempty" minimum:"0"`
+}
+
+// ApproveChange approves one commit of a change.
+type ApproveChange struct {
+	Head string `json:"head" minLength:"1" maxLength:"64" doc:"the commit that was looked at; refused when the change has moved on"`
+	Note string `json:"note,omitempty" maxLength:"2000"`
+}
+
+// MergeChange says how to merge.
+type MergeChange struct {
+	Method string `json:"method,omitempty" enum:"merge,squash,rebase" doc:"default merge"`
+	Head   string `json:"head,omitempty" maxLength:"64" doc:"refuse when the change has moved on from this commit"`
+}
+
+// Approval is a question to a person that a run waits for.
+type Approval struct {
+	ID       core.ApprovalID    `json:"id"`
+	Session  core.SessionID     `json:"session,omitempty"`
+	Run      core.RunID         `json:"run,omitempty"`
+	Change   core.ChangeID      `json:"change,omitempty"`
+	State    core.ApprovalState `json:"state"`
+	Question string             `json:"question"`
+	Detail   string             `json:"detail,omitempty"`
+	AskedFor core.Author        `json:"asked_for,omitzero" doc:"whose prompt led here; that person may not answer"`
+	Answered core.Author        `json:"answered,omitzero"`
+	Note     string             `json:"note,omitempty"`
+	Created  time.Time          `json:"created"`
+	Deadline time.Time          `json:"deadline,omitzero"`
+}
+
+// Answer goes with an approval's yes or no.
+type Answer struct {
+	Note string `json:"note,omitempty" maxLength:"2000"`
+}
+
+// Evidence is a bundle: its manifest as it was signed.
+type Evidence struct {
+	ID       core.EvidenceID `json:"id"`
+	Digest   string          `json:"digest" doc:"of the manifest's bytes"`
+	Manifest json.RawMessage `json:"manifest"`
+}
+
+// Rerun is the result of running a proof again.
+type Rerun struct {
+	Result      string       `json:"result" doc:"same, differs, cannot"`
+	Reason      string       `json:"reason,omitempty"`
+	Differences []Difference `json:"differences,omitempty"`
+}
+
+// Difference is one place where a second run said something else.
+type Difference struct {
+	Where string `json:"where"`
+	Was   string `json:"was"`
+	Is    string `json:"is"`
+}
+
+// Verified is the result of checking a bundle without a daemon.
+type Verified struct {
+	Good     bool     `json:"good"`
+	Evidence string   `json:"evidence,omitempty"`
+	Signer   string   `json:"signer,omitempty"`
+	Verdict  string   `json:"verdict,omitempty"`
+	Faults   []string `json:"faults" nullable:"false"`
+}
+
+// CreateToken makes a token for a person, who is created when unknown.
+type CreateToken struct {
+	Handle string `json:"handle" minLength:"1" maxLength:"64" pattern:"^[a-z0-9][a-z0-9._-]*$"`
+	Name   string `json:"name,omitempty" maxLength:"200"`
+	Email  string `json:"email,omitempty" maxLength:"254"`
+	Label  string `json:"label,omitempty" maxLength:"100" doc:"what it is for"`
+}
+
+// CreatedToken carries the secret, which is shown once and stored nowhere.
+type CreatedToken struct {
+	Token  Token  `json:"token"`
+	Secret string `json:"secret"`
+}
+
+// Token is a bearer token without its secret.
+type Token struct {
+	ID       core.TokenID `json:"id"`
+	User     core.Author  `json:"user"`
+	Label    string       `json:"label,omitempty"`
+	Created  time.Time    `json:"created"`
+	LastUsed time.Time    `json:"last_used,omitzero"`
+	Revoked  time.Time    `json:"revoked,omitzero"`
+}
+
+// UsageReport is what was spent and what came of it.
+type UsageReport struct {
+	Since    time.Time        `json:"since,omitzero"`
+	Total    UsageRow         `json:"total"`
+	Rows     []UsageRow       `json:"rows" nullable:"false"`
+	Verdicts map[string]int64 `json:"verdicts" nullable:"false" doc:"runs by verdict"`
+	Outcomes map[string]int64 `json:"outcomes" nullable:"false" doc:"runs by how they ended"`
+}
+
+// UsageRow is one group of it.
+type UsageRow struct {
+	Key      string     `json:"key" doc:"session, environment or model"`
+	Title    string     `json:"title,omitempty"`
+	Sessions int64      `json:"sessions,omitempty"`
+	Usage    core.Usage `json:"usage"`
+	Cost     core.Cost  `json:"cost"`
+}

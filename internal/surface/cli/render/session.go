@@ -1,0 +1,365 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"drydock/internal/core"
+)
+
+// Session shows the events of one session as a log that reads from top to
+// bottom: who asked what, each node of the blueprint under its number, what
+// the agent says and does, and at the end verdict and change.
+type Session struct {
+	screen
+	node    *nodeState
+	tool    *toolState
+	doing   string // what the bottom line says when no tool runs
+	doingAt time.Time
+	draft   string // text as it is generated
+	totals  totals
+	runAt   time.Time
+	parts   []string // timed parts of a start that wait for their line
+	last    time.Time
+}
+
+type nodeState struct {
+	core.NodeData
+	at      time.Time
+	printed bool // its header is out
+}
+
+type toolState struct {
+	title  string
+	at     time.Time
+	told   time.Duration // how long it ran when we last said so
+	nextAt time.Duration
+}
+
+type totals struct {
+	calls    int64
+	cost     core.Cost
+	scripted bool
+	pictures int
+	denied   int
+	verdict  string
+	change   *core.ChangeData
+}
+
+// NewSession makes one.
+func NewSession(o Options) *Session {
+	return &Session{screen: screen{o: o.withDefaults()}}
+}
+
+// Err is the first error of the writer.
+func (s *Session) Err() error { return s.err }
+
+// Close takes the bottom line away.
+func (s *Session) Close() {
+	s.flushParts()
+	s.clear()
+}
+
+// Header prints what session this is.
+func (s *Session) Header(ses core.Session) {
+	st := s.o.Style
+	s.line(0, st.Bold(Cut(Line(ses.Title), s.o.Width)))
+	facts := []string{string(ses.ID), s.environment(), "base " + Line(ses.Base)}
+	if ses.Base == "" {
+		facts = facts[:2]
+	}
+	for _, f := range []string{ses.Blueprint, ses.Model} {
+		if f != "" {
+			facts = append(facts, Line(f))
+		}
+	}
+	s.line(0, st.Dim(strings.Join(facts, st.Dot())))
+}
+
+func (s *Session) environment() string {
+	if s.o.Environment != "" {
+		return Line(s.o.Environment)
+	}
+	return "?"
+}
+
+// Tick redraws the bottom line. Without a terminal it says from time to time
+// that a long command still runs, and lets a header out that waited.
+func (s *Session) Tick() {
+	now := s.o.Now()
+	switch {
+	case s.tool != nil:
+		s.status(s.tool.title, s.tool.at)
+		s.stillRuns(now)
+	case s.draft != "":
+		s.status(s.draft, time.Time{})
+	case s.node != nil:
+		s.status(first(s.doing, Line(s.node.Title)), latest(s.doingAt, s.node.at))
+	case s.doing != "":
+		s.status(s.doing, s.doingAt)
+	}
+	if s.node != nil && !s.node.printed && !s.o.Terminal && now.Sub(s.node.at) > 3*time.Second {
+		s.head()
+	}
+}
+
+func (s *Session) stillRuns(now time.Time) {
+	if s.o.Terminal || !s.o.Live {
+		return
+	}
+	if s.tool.nextAt == 0 {
+		s.tool.nextAt = 20 * time.Second
+	}
+	if d := now.Sub(s.tool.at); d >= s.tool.nextAt {
+		s.tool.nextAt *= 2
+		s.head()
+		s.line(2, s.o.Style.Dim("still running after "+coarse(d)+": "+Cut(s.tool.title, s.o.Width-40)))
+	}
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// busy sets what the bottom line says.
+func (s *Session) busy(text string, at time.Time) {
+	s.doing, s.doingAt = Line(text), at
+}
+
+// Event shows one.
+func (s *Session) Event(ev core.Event) {
+	if ev.Kind != core.EventDelta {
+		s.last = ev.Time
+	}
+	if ev.Kind != core.EventPhase && ev.Kind != core.EventService && ev.Kind != core.EventDelta {
+		s.flushParts()
+	}
+	switch ev.Kind {
+	case core.EventDelta:
+		s.delta(Decode[core.TextData](ev).Text)
+	case core.EventAgentText:
+		s.text(Decode[core.TextData](ev).Text)
+	case core.EventAgentThought:
+		s.thought(Decode[core.TextData](ev).Text)
+	case core.EventToolStarted:
+		d := Decode[core.ToolData](ev)
+		s.draft = ""
+		s.tool = &toolState{title: Line(d.Title), at: ev.Time}
+	case core.EventToolFinished:
+		s.tool = nil
+		s.toolDone(Decode[core.ToolData](ev))
+	case core.EventNodeStarted:
+		s.nodeStarted(ev)
+	case core.EventNodeFinished:
+		s.nodeFinished(ev)
+	case core.EventModelCall:
+		s.modelCall(Decode[core.ModelData](ev))
+	default:
+		s.rare(ev)
+	}
+	s.Tick()
+}
+
+func (s *Session) rare(ev core.Event) {
+	switch ev.Kind {
+	case core.EventSessionState:
+		s.sessionState(ev)
+	case core.EventPromptQueued, core.EventPromptState:
+		s.prompt(ev)
+	case core.EventRunStarted:
+		s.runStarted(ev)
+	case core.EventRunFinished:
+		s.runFinished(ev)
+	case core.EventSandbox:
+		s.sandbox(Decode[core.SandboxData](ev), ev.Time)
+	case core.EventPhase:
+		s.phase(Decode[core.Phase](ev))
+	case core.EventService:
+		s.service(Decode[core.ServiceData](ev))
+	case core.EventPicture:
+		s.picture(Decode[core.PictureData](ev))
+	case core.EventNetworkDenied:
+		s.denied(Decode[core.DeniedData](ev))
+	case core.EventCommit:
+		s.commit(Decode[core.CommitData](ev))
+	case core.EventCheck:
+		s.check(Decode[core.CheckData](ev))
+	case core.EventVerdict:
+		s.verdict(Decode[core.VerdictData](ev))
+	case core.EventChange:
+		s.change(Decode[core.ChangeData](ev))
+	case core.EventComment:
+		s.comment(Decode[core.CommentData](ev))
+	case core.EventApproval:
+		s.approval(ev)
+	case core.EventBudget:
+		s.budget(Decode[core.BudgetData](ev), Line(ev.Subject))
+	case core.EventWarning:
+		s.warning(Decode[core.WarningData](ev))
+	}
+}
+
+// head prints the header of the node under way, once. It waits until there is
+// something to put under it, so that a step that just works takes one line.
+func (s *Session) head() {
+	if s.node == nil || s.node.printed {
+		return
+	}
+	s.node.printed = true
+	s.gap()
+	s.line(0, s.nodeName(s.node.NodeData))
+}
+
+func (s *Session) nodeName(n core.NodeData) string {
+	st := s.o.Style
+	name := first(Line(n.Title), Line(n.Node))
+	if n.Number > 0 {
+		name = fmt.Sprintf("%d  %s", n.Number, name)
+	}
+	if n.Kind == "agent" {
+		return st.Bold(name) + st.Dim("  agent")
+	}
+	return st.Bold(name)
+}
+
+func (s *Session) nodeStarted(ev core.Event) {
+	if s.node != nil { // the one before was interrupted
+		s.head()
+	}
+	s.node = &nodeState{NodeData: Decode[core.NodeData](ev), at: ev.Time}
+	s.doing, s.draft, s.tool = "", "", nil
+	if s.node.Kind == "agent" {
+		s.busy("thinking", ev.Time)
+		s.head()
+	}
+}
+
+func (s *Session) nodeFinished(ev core.Event) {
+	d := Decode[core.NodeData](ev)
+	st := s.o.Style
+	took := d.Duration
+	if took == 0 && s.node != nil {
+		took = ev.Time.Sub(s.node.at)
+	}
+	mark, result := s.result(d.Result)
+	tail := result + st.Dim(st.Dot()+Duration(took))
+	detail := Line(d.Detail)
+	if s.node != nil && !s.node.printed {
+		if d.Title == "" {
+			d.Title = s.node.Title
+		}
+		if d.Number == 0 {
+			d.Number = s.node.Number
+		}
+		name := first(Line(d.Title), Line(d.Node))
+		if d.Number > 0 {
+			name = fmt.Sprintf("%d  %s", d.Number, name)
+		}
+		s.oneLine(name, mark, tail, detail)
+	} else {
+		s.line(2, mark+" "+tail)
+		if detail != "" {
+			s.para(4, detail, st.Dim)
+		}
+	}
+	s.node, s.tool, s.draft, s.doing = nil, nil, "", ""
+}
+
+func (s *Session) oneLine(name, mark, tail, detail string) {
+	st := s.o.Style
+	s.gap()
+	s.line(0, st.Bold(Pad(name, 32))+"  "+mark+" "+tail)
+	if detail != "" {
+		s.para(3, detail, st.Dim)
+	}
+}
+
+// result paints the edge that a node took.
+func (s *Session) result(word string) (mark, text string) {
+	st := s.o.Style
+	switch word {
+	case "", "ok", "done", "passed", "pass", "green", "clean", "proven", "delivered":
+		return st.Good(), st.Green(first(Words(word), "done"))
+	case "failed", "fail", "error", "broken", "red":
+		return st.Bad(), st.Red(Words(word))
+	}
+	return st.Yellow(st.either("→", "->")), st.Yellow(Words(word))
+}
+
+func (s *Session) delta(text string) {
+	if !s.o.Terminal {
+		return
+	}
+	s.draft += text
+	if i := strings.LastIndexByte(strings.TrimRight(s.draft, "\n"), '\n'); i >= 0 {
+		s.draft = s.draft[i+1:]
+	}
+	if n := Width(Line(s.draft)); n > s.o.Width-8 { // show the newest words
+		runes := []rune(s.draft)
+		s.draft = string(runes[max(0, len(runes)-(s.o.Width-8)):])
+	}
+}
+
+func (s *Session) text(text string) {
+	s.draft = ""
+	text = strings.TrimSpace(Clean(text))
+	if text == "" {
+		return
+	}
+	s.head()
+	s.gap()
+	s.para(2, text, nil)
+	s.gap()
+	s.busy("thinking", s.last)
+}
+
+func (s *Session) thought(text string) {
+	s.draft = ""
+	lines := Wrap(strings.TrimSpace(Clean(text)), s.o.Width-4)
+	if len(lines) == 0 || lines[0] == "" {
+		return
+	}
+	s.head()
+	limit := 3
+	if s.o.Full {
+		limit = len(lines)
+	}
+	for i, l := range lines {
+		if i == limit {
+			s.line(2, s.o.Style.Dim(s.o.Style.either("┆ …", ": ...")))
+			break
+		}
+		s.line(2, s.o.Style.Dim(s.o.Style.either("┆ ", ": ")+l))
+	}
+}
+
+func (s *Session) modelCall(d core.ModelData) {
+	s.totals.calls++
+	s.totals.cost = s.totals.cost.Add(d.Cost)
+	s.totals.scripted = s.totals.scripted || d.Scripted
+	if d.Retries > 0 {
+		s.head()
+		word := "retries"
+		if d.Retries == 1 {
+			word = "retry"
+		}
+		s.line(2, s.o.Style.Dim(fmt.Sprintf("the model answered after %d %s", d.Retries, word)))
+	}
+	switch d.Outcome {
+	case "", "end_turn", "tool_use", "ok":
+		return
+	}
+	s.head()
+	s.line(2, s.o.Style.Warn()+" model "+Line(d.Model)+": "+s.o.Style.Yellow(Words(d.Outcome)))
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"drydock/internal/core"
+	"drydock/internal/surface/api"
+)
+
+func (s *Server) environmentRoutes() {
+	const tag = "environments"
+	envs := s.deps.Environments
+	have := envs != nil
+	register(s, route{id: "list-environments", method: "GET", path: "/environments", tag: tag, have: have, summary: "List environments by name"},
+		func(ctx context.Context, _ core.Author, in *pageIn) (*out[api.List[core.Environment]], error) {
+			items, next, err := envs.List(ctx, in.page())
+			return listOf(items, next), err
+		})
+	register(s, route{id: "get-environment", method: "GET", path: "/environments/{id}", tag: tag, have: have, summary: "One environment, by name or identifier"},
+		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Environment], error) {
+			v, err := envs.Get(ctx, in.ID)
+			return ok(v), err
+		})
+	register(s, route{id: "remove-environment", method: "DELETE", path: "/environments/{id}", tag: tag, status: 204, have: have, slow: true, summary: "Remove an environment with its builds and snapshots"},
+		func(ctx context.Context, by core.Author, in *idIn) (*none, error) {
+			env, err := envs.Get(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return nil, envs.Remove(ctx, env.ID, by)
+		})
+	register(s, route{id: "get-recipe", method: "GET", path: "/environments/{id}/recipe", tag: tag, have: have, summary: "The file the environment was last built from"},
+		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.Recipe], error) {
+			env, err := envs.Get(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			v, err := envs.Recipe(ctx, env.ID)
+			return ok(v), err
+		})
+	register(s, route{id: "list-builds", method: "GET", path: "/environments/{id}/builds", tag: tag, have: have, summary: "Builds of an environment, newest first"},
+		func(ctx context.Context, _ core.Author, in *struct {
+			idIn
+			pageIn
+		},
+		) (*out[api.List[core.Build]], error) {
+			env, err := envs.Get(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			items, next, err := envs.Builds(ctx, env.ID, in.page())
+			return listOf(items, next), err
+		})
+	register(s, route{id: "create-build", method: "POST", path: "/builds", tag: tag, status: http.StatusAccepted, have: have, summary: "Build an environment; progress are the events of the build"},
+		func(ctx context.Context, by core.Author, in *struct{ Body api.CreateBuild }) (*out[core.Build], error) {
+			b := in.Body
+			if b.Source == "" && b.Name == "" {
+				return nil, core.E("server.build", core.Invalid, nil, "neither source nor name is given")
+			}
+			v, err := envs.Build(ctx, BuildRequest{Source: b.Source, Name: b.Name, Ref: b.Ref, Fresh: b.Fresh, By: by})
+			return ok(v), err
+		})
+	register(s, route{id: "get-build", method: "GET", path: "/builds/{id}", tag: tag, have: have, summary: "One build"},
+		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Build], error) {
+			id, err := core.ParseID[core.BuildID]("bld_", in.ID)
+			if err != nil {
+				return nil, err
+			}
+			v, err := envs.GetBuild(ctx, id)
+			return ok(v), err
+		})
+}
+
+func (s *Server) snapshotRoutes() {
+	const tag = "snapshots"
+	snaps := s.deps.Snapshots
+	have := snaps != nil
+	register(s, route{id: "list-snapshots", method: "GET", path: "/snapshots", tag: tag, have: have, summary: "List snapshots, newest first"},
+		func(ctx context.Context, _ core.Author, in *pageIn) (*out[api.List[core.Snapshot]], error) {
+			items, next, err := snaps.List(ctx, in.page())
+			return listOf(items, next), err
+		})
+	register(s, route{id: "get-snapshot", method: "GET", path: "/snapshots/{id}", tag: tag, have: have, summary: "One snapshot"},
+		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Snapshot], error) {
+			id, err := core.ParseID[core.SnapshotID]("snp_", in.ID)
+			if err != nil {
+				return nil, err
+			}
+			v, err := snaps.Get(ctx, id)
+			return ok(v), err
+		})
+	register(s, route{id: "remove-snapshot", method: "DELETE", path: "/snapshots/{id}", tag: tag, status: 204, have: have, slow: true, summary: "Remove a snapshot that nothing needs"},
+		func(ctx context.Context, by core.Author, in *idIn) (*none, error) {
+			id, err := core.ParseID[core.SnapshotID]("snp_", in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return nil, snaps.Remove(ctx, id, by)
+		})
+	register(s, route{id: "collect-snapshots", method: "POST", path: "/snapshots/collect", tag: tag, have: have, slow: true, summary: "Remove every snapshot that nothing needs"},
+		func(ctx context.Context, _ core.Author, in *struct {
+			DryRun bool `query:"dry_run" doc:"only tell"`
+		},
+		) (*out[api.Collected], error) {
+			v, err := snaps.Collect(ctx, in.DryRun)
+			if v.Removed == nil {
+				v.Removed = []core.SnapshotID{}
+			}
+			v.DryRun = in.DryRun
+			return ok(v), err
+		})
+	register(s, route{id: "list-sandboxes", method: "GET", path: "/sandboxes", tag: "sandboxes", have: s.deps.Sandboxes != nil, summary: "Sandboxes there are now"},
+		func(ctx context.Context, _ core.Author, _ *none) (*out[api.List[api.Sandbox]], error) {
+			items, err := s.deps.Sandboxes.List(ctx)
+			return listOf(items, ""), err
+		})
+}

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"drydock/internal/core"
+	"drydock/internal/surface/api"
+)
+
+// Deps are the parts the interface speaks to. Only Tokens and Log are
+// necessary. Several fields may hold the same service.
+type Deps struct {
+	Log    *slog.Logger
+	Tokens Tokens
+
+	Sessions     Sessions
+	Prompts      Prompts
+	Steering     Steering
+	Workspaces   Workspaces
+	Terminals    Terminals
+	Events       Events
+	Environments Environments
+	Snapshots    Snapshots
+	Sandboxes    Sandboxes
+	Changes      Changes
+	Review       Review
+	Approvals    Approvals
+	Evidence     Evidence
+	Blobs        Blobs
+	Usage        Usage
+	Backup       Backup
+
+	// Git serves the built-in forge over smart HTTP at /git/, for one person.
+	// The path it sees has no /git prefix.
+	Git func(by core.Author) http.Handler
+	// Metrics is mounted at /metrics.
+	Metrics http.Handler
+	// Web is the built page, mounted at /; nil says that there is none.
+	Web http.Handler
+}
+
+// Tokens knows who holds which secret. Authenticate of an unknown or revoked
+// one is Unauthorized.
+type Tokens interface {
+	Authenticate(ctx context.Context, secret string) (core.Author, error)
+	CreateToken(ctx context.Context, by core.Author, token api.CreateToken) (api.CreatedToken, error)
+	ListTokens(ctx context.Context, page core.Page) ([]api.Token, string, error)
+	RevokeToken(ctx context.Context, by core.Author, id core.TokenID) error
+}
+
+// Sessions reads them.
+type Sessions interface {
+	Get(ctx context.Context, id core.SessionID) (core.Session, error)
+	List(ctx context.Context, filter core.SessionFilter, page core.Page) ([]core.Session, string, error)
+	Prompts(ctx context.Context, id core.SessionID) ([]core.Prompt, error)
+	Runs(ctx context.Context, id core.SessionID) ([]core.Run, error)
+	Attempts(ctx context.Context, id core.RunID) ([]core.Attempt, error)
+}
+
+// Prompts is the way in for work. What Create and Prompt answered is stored.
+type Prompts interface {
+	Create(ctx context.Context, req core.NewSession) (core.Session, core.Prompt, error)
+	Prompt(ctx context.Context, id core.SessionID, req core.NewPrompt) (core.Prompt, error)
+	EditPrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, text string, by core.Author) (core.Prompt, error)
+	RemovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) error
+	MovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, position int, by core.Author) error
+}
+
+// Steering changes the course of a session.
+type Steering interface {
+	Stop(ctx context.Context, id core.SessionID, by core.Author, reason string) error
+	Continue(ctx context.Context, id core.SessionID, by core.Author) (core.Prompt, error)
+	Archive(ctx context.Context, id core.SessionID, by core.Author) error
+	RaiseBudget(ctx context.Context, id core.SessionID, by core.Author, budget core.Budget) (core.Session, error)
+}
+
+// Workspaces looks into a session's files, in its sandbox or, without one, in
+// its branch. Unavailable tells that neither is there.
+type Workspaces interface {
+	Diff(ctx context.Context, id core.SessionID) (string, error)
+	ReadFile(ctx context.Context, id core.SessionID, path string, limit int64) ([]byte, error)
+	ListFiles(ctx context.Context, id core.SessionID, path string) ([]api.FileInfo, error)
+}
+
+// Terminals starts commands in a session's sandbox. The process ends, whole
+// group, when ctx does.
+type Terminals interface {
+	Exec(ctx context.Context, id core.SessionID, by core.Author, req api.ExecRequest) (Process, error)
+}
+
+// Process is one such command. Output may be called once; it ends with the
+// process. The other methods may be called while it runs.
+type Process interface {
+	Output(ctx context.Context) iter.Seq2[Chunk, error]
+	Input(ctx context.Context, p []byte) error
+	CloseInput(ctx context.Context) error
+	Resize(ctx context.Context, size api.Size) error
+	Signal(ctx context.Context, name string) error
+	Wait(ctx context.Context) (exitCode int, signal string, err error)
+}
+
+// Chunk is a piece of output; Stream is api.StreamOutput or api.StreamError.
+type Chunk struct {
+	Stream byte
+	Data   []byte
+}
+
+// Events reads logs of a subject, which is a session or a build. Follow
+// yields what is after a number and then what comes, without a gap, until ctx
+// ends; deltas come with number 0.
+type Events interface {
+	Read(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error)
+	Follow(ctx context.Context, subject string, after int64) iter.Seq2[core.Event, error]
+}
+
+// BuildRequest asks for a build.
+type BuildRequest struct {
+	Source string // URL or absolute path; may be empty when Name exists
+	Name   string
+	Ref    string
+	Fresh  bool
+	By     core.Author
+}
+
+// Environments knows recipes and their builds. Build answers at once; its
+// progress are events of the build.
+type Environments interface {
+	Build(ctx context.Context, req BuildRequest) (core.Build, error)
+	Get(ctx context.Context, nameOrID string) (core.Environment, error)
+	List(ctx context.Context, page core.Page) ([]core.Environment, string, error)
+	Builds(ctx context.Context, id core.EnvironmentID, page core.Page) ([]core.Build, string, error)
+	GetBuild(ctx context.Context, id core.BuildID) (core.Build, error)
+	Recipe(ctx context.Context, id core.EnvironmentID) (api.Recipe, error)
+	Remove(ctx context.Context, id core.EnvironmentID, by core.Author) error
+}
+
+// Snapshots keeps files of environments and sessions. Collect removes what
+// nothing needs; with dry it only tells.
+type Snapshots interface {
+	Get(ctx context.Context, id core.SnapshotID) (core.Snapshot, error)
+	List(ctx context.Context, page core.Page) ([]core.Snapshot, string, error)
+	Remove(ctx context.Context, id core.SnapshotID, by core.Author) error
+	Collect(ctx context.Context, dry bool) (api.Collected, error)
+}
+
+// Sandboxes lists what runs.
+type Sandboxes interface {
+	List(ctx context.Context) ([]api.Sandbox, error)
+}
+
+// Changes reads them. Get takes an identifier, ENVIRONMENT#NUMBER, or a number
+// that only one repository has.
+type Changes interface {
+	Get(ctx context.Context, ref string) (core.Change, error)
+	List(ctx context.Context, filter core.ChangeFilter, page core.Page) ([]core.Change, string, error)
+	Commits(ctx context.Context, id core.ChangeID) ([]api.Commit, error)
+	Diff(ctx context.Context, id core.ChangeID) (string, error)
+	Comments(ctx context.Context, id core.ChangeID) ([]core.Comment, error)
+	ChangeApprovals(ctx context.Context, id core.ChangeID) ([]core.ChangeApproval, error)
+}
+
+// Review is what people do with a change. The author of one of its prompts is
+// Denied an Approve; a head that is not the change's is a Conflict.
+type Review interface {
+	Comment(ctx context.Context, id core.ChangeID, by core.Author, body, path string, line int) (core.Comment, error)
+	Approve(ctx context.Context, id core.ChangeID, by core.Author, head, note string) (core.ChangeApproval, error)
+	Merge(ctx context.Context, id core.ChangeID, by core.Author, method, head string) (core.Change, error)
+	Close(ctx context.Context, id core.ChangeID, by core.Author, reason string) (core.Change, error)
+	Reopen(ctx context.Context, id core.ChangeID, by core.Author) (core.Change, error)
+}
+
+// ApprovalFilter narrows a list of approvals.
+type ApprovalFilter struct {
+	State   core.ApprovalState
+	Session core.SessionID
+}
+
+// Approvals are questions to people.
+type Approvals interface {
+	ListApprovals(ctx context.Context, filter ApprovalFilter, page core.Page) ([]api.Approval, string, error)
+	AnswerApproval(ctx context.Context, id core.ApprovalID, by core.Author, yes bool, note string) (api.Approval, error)
+}
+
+// Evidence reads bundles and runs them again.
+type Evidence interface {
+	// Manifest is the manifest as it was signed, and its digest.
+	Manifest(ctx context.Context, id core.EvidenceID) (manifest json.RawMessage, digest string, err error)
+	// File opens one artifact that the manifest names by digest.
+	File(ctx context.Context, id core.EvidenceID, digest string) (io.ReadCloser, int64, error)
+	// Bundle writes the whole as a tar.
+	Bundle(ctx context.Context, id core.EvidenceID, w io.Writer) error
+	// Rerun runs the proof again; progress may be called with events.
+	Rerun(ctx context.Context, id core.EvidenceID, by core.Author, progress func(core.Event)) (api.Rerun, error)
+}
+
+// Blobs opens pictures and logs by digest.
+type Blobs interface {
+	Open(ctx context.Context, digest string) (io.ReadCloser, int64, error)
+}
+
+// Usage sums what was spent, by "session", "environment" or "model".
+type Usage interface {
+	Usage(ctx context.Context, by string, since time.Time) (api.UsageReport, error)
+}
+
+// Backup writes a consistent copy of the daemon's state as a tar.
+type Backup interface {
+	Backup(ctx context.Context, w io.Writer) error
+}

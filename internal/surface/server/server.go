@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"drydock/internal/core"
+	"drydock/internal/surface/api"
+)
+
+// Options are the settings of a Server; zero means the default.
+type Options struct {
+	Version   string        // of the program, told to clients
+	Timeout   time.Duration // of one plain request; default 60 s
+	Heartbeat time.Duration // between comments of an idle stream; default 15 s
+	Grace     time.Duration // for requests under way when Serve ends; default 10 s
+	MaxDiff   int           // bytes of a diff; default 4 MiB
+}
+
+func (o Options) withDefaults() Options {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&o.Timeout, time.Minute)
+	def(&o.Heartbeat, 15*time.Second)
+	def(&o.Grace, 10*time.Second)
+	if o.MaxDiff <= 0 {
+		o.MaxDiff = 4 << 20
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	return o
+}
+
+// Server answers the HTTP interface.
+type Server struct {
+	deps    Deps
+	opts    Options
+	log     *slog.Logger
+	api     huma.API
+	mux     *http.ServeMux // of the described interface alone
+	doc     []byte         // the OpenAPI document
+	handler http.Handler
+	closing context.Context // ends every stream when Serve ends
+	cancel  context.CancelFunc
+}
+
+// New builds the server; nothing listens yet.
+func New(deps Deps, opts Options) (*Server, error) {
+	if deps.Tokens == nil {
+		return nil, core.E("server.new", core.Internal, nil, "no part that knows tokens: the interface would be open")
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{deps: deps, opts: opts.withDefaults(), log: deps.Log, mux: http.NewServeMux()}
+	s.closing, s.cancel = context.WithCancel(context.Background())
+	s.describe()
+	s.routes()
+	doc, err := s.document()
+	if err != nil {
+		return nil, err
+	}
+	s.doc = doc
+	s.handler = s.wrap(s.root())
+	return s, nil
+}
+
+// Handler is the whole interface.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Serve answers on l until ctx ends, then lets requests under way finish
+// within the grace; streams end at once, their clients come back. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	hs := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- hs.Serve(l) }()
+	select {
+	case err := <-done:
+		s.cancel()
+		return core.E("server.serve", core.Unavailable, err, "serve on %s", l.Addr())
+	case <-ctx.Done():
+	}
+	s.cancel()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Grace)
+	defer cancel()
+	err := hs.Shutdown(grace)
+	if err != nil {
+		err = hs.Close()
+	}
+	if serveErr := <-done; err == nil && !errors.Is(serveErr, http.ErrServerClosed) {
+		err = serveErr
+	}
+	return err
+}
+
+// root spreads the paths.
+func (s *Server) root() http.Handler {
+	root := http.NewServeMux()
+	root.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte("{\"status\":\"ok\"}\n"))
+	})
+	root.HandleFunc("GET "+openAPIPath, s.serveOpenAPI)
+	root.Handle(api.Prefix+"/", s.authenticated(bearerOnly, strictQuery(http.HandlerFunc(s.serveAPI))))
+	if s.deps.Git != nil {
+		root.Handle("/git/", s.authenticated(bearerOrBasic, http.HandlerFunc(s.serveGit)))
+	}
+	if s.deps.Metrics != nil {
+		root.Handle("GET /metrics", s.authenticated(bearerOnly, s.deps.Metrics))
+	}
+	if s.deps.Web != nil {
+		root.Handle("/", s.deps.Web)
+	} else {
+		root.HandleFunc("GET /{$}", placeholder)
+	}
+	return jsonMisses(root)
+}
+
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
+	jsonMisses(s.mux).ServeHTTP(w, r)
+}
+
+func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
+	http.StripPrefix("/git", s.deps.Git(authorOf(r.Context()))).ServeHTTP(w, r)
+}
+
+func placeholder(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(`<!doctype html>
+<meta charset="utf-8"><title>Drydock</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}code{background:#eee;padding:.1em .3em}</style>
+<h1>Drydock</h1>
+<p>The daemon is running. The web page is not built into this binary.</p>
+<p>Use the command line: <code>drydock session list</code>, <code>drydock run -e ENV "task"</code>.
+The interface is described at <a href="` + openAPIPath + `">` + openAPIPath + `</a>.</p>
+`))
+}

@@ -1,0 +1,291 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"drydock/internal/core"
+	"drydock/internal/surface/api"
+)
+
+type eventsIn struct {
+	idIn
+	After       int64  `query:"after" minimum:"0" doc:"events after this number"`
+	Follow      bool   `query:"follow" default:"true" doc:"false: one page of JSON instead of a stream"`
+	Limit       int    `query:"limit" minimum:"1" maximum:"500" doc:"of a page"`
+	LastEventID string `header:"Last-Event-ID" doc:"as after; wins"`
+}
+
+func (in *eventsIn) after() (int64, error) {
+	if in.LastEventID == "" {
+		return in.After, nil
+	}
+	n, err := strconv.ParseInt(in.LastEventID, 10, 64)
+	if err != nil || n < 0 {
+		return 0, core.E("server.events", core.Invalid, nil, "Last-Event-ID %q is not a sequence number", clip(in.LastEventID, 40))
+	}
+	return n, nil
+}
+
+func (s *Server) streamRoutes() {
+	d := s.deps
+	schemas := s.api.OpenAPI().Components.Schemas
+	content := map[string]*huma.MediaType{
+		"text/event-stream": {Schema: &huma.Schema{Type: "string", Description: "id: the sequence number (absent on deltas), event: the kind, data: an Event; comments keep the connection alive"}},
+		"application/json":  {Schema: schemas.Schema(reflect.TypeFor[api.List[core.Event]](), true, "")},
+	}
+	register(s, route{id: "session-events", method: "GET", path: "/sessions/{id}/events", tag: "events", stream: true, content: content, have: d.Events != nil && d.Sessions != nil, summary: "Events of a session, as a stream that can be resumed"},
+		func(ctx context.Context, _ core.Author, in *eventsIn) (*huma.StreamResponse, error) {
+			return withSession(in.ID, func(id core.SessionID) (*huma.StreamResponse, error) {
+				if _, err := d.Sessions.Get(ctx, id); err != nil {
+					return nil, err
+				}
+				return s.events(ctx, string(id), in)
+			})
+		})
+	register(s, route{id: "build-events", method: "GET", path: "/builds/{id}/events", tag: "events", stream: true, content: content, have: d.Events != nil && d.Environments != nil, summary: "Events of a build, as a stream that can be resumed"},
+		func(ctx context.Context, _ core.Author, in *eventsIn) (*huma.StreamResponse, error) {
+			id, err := core.ParseID[core.BuildID]("bld_", in.ID)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := d.Environments.GetBuild(ctx, id); err != nil {
+				return nil, err
+			}
+			return s.events(ctx, string(id), in)
+		})
+	register(s, route{id: "rerun-evidence", method: "POST", path: "/evidence/{id}/rerun", tag: "evidence", stream: true, have: d.Evidence != nil, summary: "Run a proof again; events, then one event named result", content: map[string]*huma.MediaType{
+		"text/event-stream": {Schema: &huma.Schema{Type: "string", Description: "data: an Event; the last one is named result and is a Rerun"}},
+	}}, s.rerun)
+	schemas.Schema(reflect.TypeFor[api.Rerun](), true, "Rerun")
+	s.terminalRoutes()
+}
+
+func (s *Server) events(ctx context.Context, subject string, in *eventsIn) (*huma.StreamResponse, error) {
+	after, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	if !in.Follow {
+		limit := core.Page{Limit: in.Limit}.Size()
+		items, err := s.deps.Events.Read(ctx, subject, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		page := api.List[core.Event]{Items: notNil(items)}
+		if len(items) >= limit {
+			page.Next = strconv.FormatInt(items[len(items)-1].Seq, 10)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			hctx.SetHeader("Content-Type", "application/json")
+			_ = json.NewEncoder(hctx.BodyWriter()).Encode(page)
+		}}, nil
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		r, w := humago.Unwrap(hctx)
+		s.follow(newStream(w), r.Context(), subject, after)
+	}}, nil
+}
+
+type followed struct {
+	ev  core.Event
+	err error
+}
+
+// follow sends what comes until the client or the server goes away. One
+// goroutine reads the log; it ends with ctx, and follow waits for it.
+func (s *Server) follow(st *stream, ctx context.Context, subject string, after int64) { //nolint:revive // the stream is the receiver in spirit
+	ctx, cancel := context.WithCancel(ctx)
+	stopClosing := context.AfterFunc(s.closing, cancel)
+	defer stopClosing()
+	ch := make(chan followed, 256)
+	go func() {
+		defer close(ch)
+		for ev, err := range s.deps.Events.Follow(ctx, subject, after) {
+			select {
+			case ch <- followed{ev, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		for range ch { //nolint:revive // wait for the reader to end
+		}
+	}()
+	st.start()
+	beat := time.NewTicker(s.opts.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f, open := <-ch:
+			if !open {
+				return
+			}
+			if f.err != nil {
+				if ctx.Err() == nil {
+					st.fail(s.problem(ctx, "events", f.err))
+				}
+				return
+			}
+			st.event(f.ev)
+			if len(ch) == 0 {
+				st.flush()
+			}
+		case <-beat.C:
+			st.comment("beat")
+			st.flush()
+		}
+		if st.err != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) rerun(ctx context.Context, by core.Author, in *idIn) (*huma.StreamResponse, error) {
+	return withEvidence(in.ID, func(id core.EvidenceID) (*huma.StreamResponse, error) {
+		if _, _, err := s.deps.Evidence.Manifest(ctx, id); err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			r, w := humago.Unwrap(hctx)
+			s.streamRerun(r.Context(), newStream(w), id, by)
+		}}, nil
+	})
+}
+
+func (s *Server) streamRerun(ctx context.Context, st *stream, id core.EvidenceID, by core.Author) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopClosing := context.AfterFunc(s.closing, cancel)
+	defer stopClosing()
+	type end struct {
+		res api.Rerun
+		err error
+	}
+	events := make(chan core.Event, 64)
+	done := make(chan end, 1)
+	go func() {
+		res, err := s.deps.Evidence.Rerun(ctx, id, by, func(ev core.Event) {
+			select {
+			case events <- ev:
+			case <-ctx.Done():
+			}
+		})
+		close(events)
+		done <- end{res, err}
+	}()
+	defer func() {
+		cancel()
+		for range events { //nolint:revive // wait for the run to end
+		}
+		<-done
+		close(done)
+	}()
+	st.start()
+	beat := time.NewTicker(s.opts.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case ev, open := <-events:
+			if !open {
+				e := <-done
+				done <- end{}
+				if e.err != nil {
+					st.fail(s.problem(ctx, "rerun-evidence", e.err))
+					return
+				}
+				st.send("", "result", e.res)
+				st.flush()
+				return
+			}
+			st.event(ev)
+			st.flush()
+		case <-beat.C:
+			st.comment("beat")
+			st.flush()
+		}
+		if st.err != nil {
+			return
+		}
+	}
+}
+
+// stream writes server-sent events. The first error sticks.
+type stream struct {
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	err error
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	return &stream{w: w, rc: http.NewResponseController(w)}
+}
+
+func (s *stream) start() {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // a proxy in front must not hold events back
+	s.write("retry: 1000\n\n")
+	s.flush()
+}
+
+func (s *stream) write(text string) {
+	if s.err == nil {
+		_ = s.rc.SetWriteDeadline(time.Now().Add(30 * time.Second))
+		_, s.err = s.w.Write([]byte(text))
+	}
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = s.rc.Flush()
+	}
+}
+
+func (s *stream) comment(text string) { s.write(": " + text + "\n\n") }
+
+func (s *stream) event(ev core.Event) {
+	id := ""
+	if ev.Seq > 0 {
+		id = strconv.FormatInt(ev.Seq, 10)
+	}
+	s.send(id, string(ev.Kind), ev)
+}
+
+func (s *stream) send(id, kind string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		s.err = fmt.Errorf("event is not JSON: %w", err)
+		return
+	}
+	var b strings.Builder
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	b.WriteString("event: " + strings.NewReplacer("\n", "", "\r", "").Replace(kind) + "\ndata: ")
+	b.Write(raw)
+	b.WriteString("\n\n")
+	s.write(b.String())
+}
+
+func (s *stream) fail(p *problem) {
+	s.send("", "error", p)
+	s.flush()
+}
