@@ -254,6 +254,14 @@ func (e *Engine) ending(state core.RunState, data Data) Ending {
 	return end
 }
 
+// Pause is returned by a step that must wait for something outside the run: a
+// spent budget, a question to a person. Execute returns it and the position
+// stays; the same visit goes on when the run is executed again.
+type Pause struct{ Err error }
+
+func (p *Pause) Error() string { return p.Err.Error() }
+func (p *Pause) Unwrap() error { return p.Err }
+
 // errWallClock is the cause when the whole run took too long.
 var errWallClock = errors.New("the run's wall clock is used up")
 
@@ -312,6 +320,9 @@ func (e *Engine) run(ctx context.Context, m Machine, run core.Run, v *Visit) (Ou
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return Outcome{}, cause // stop, shutdown, lost lease: the position stays
+		}
+		if _, pause := errors.AsType[*Pause](err); pause {
+			return Outcome{}, err
 		}
 		if inner.Err() != nil && v.Spec.On[ResultTimeout] != "" {
 			return Outcome{Result: ResultTimeout, Detail: timeoutText(inner, m, v)}, nil

@@ -252,6 +252,27 @@ func TestStopLeavesThePosition(t *testing.T) {
 	}
 }
 
+func TestPauseKeepsTheVisit(t *testing.T) {
+	j, ready := newMemory(), false
+	e := engine(t, loop, j, func(v *blueprint.Visit) (blueprint.Outcome, error) {
+		if !ready {
+			return blueprint.Outcome{}, &blueprint.Pause{Err: core.E("x", core.Exhausted, nil, "the budget is spent")}
+		}
+		return blueprint.Outcome{Result: "good", Detail: string(v.Attempt)}, nil
+	})
+	if _, err := e.Execute(t.Context(), blueprint.Job{Run: j.run}); !core.Is(err, core.Exhausted) && core.KindOf(errors.Unwrap(err)) != core.Exhausted {
+		t.Fatalf("err = %v, want the pause", err)
+	}
+	ready = true
+	end, err := e.Execute(t.Context(), blueprint.Job{Run: j.run, Resumed: true})
+	if err != nil || end.State != core.RunDone {
+		t.Fatalf("ending = %+v, %v", end, err)
+	}
+	if n := len(j.attempts); n != 2 {
+		t.Errorf("%d attempts, want 2: a pause is not a new try", n)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ source, want string }{
 		"unknown key":   {"name: a\nstart: x\nnods: {}\n", "nods"},

@@ -85,7 +85,7 @@ func (a agentStep) Run(ctx context.Context, v *blueprint.Visit) (blueprint.Outco
 const harvestEvery = time.Minute
 
 // work lets the agent run. Meanwhile the working tree is brought out now and
-// then, and a spent budget is waited for: it pauses work and never kills it.
+// then. A spent budget pauses the run and never kills work.
 func (d Deps) work(ctx context.Context, v *blueprint.Visit, w Workspace, task agent.Task) (agent.Result, error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -105,15 +105,11 @@ func (d Deps) work(ctx context.Context, v *blueprint.Visit, w Workspace, task ag
 	})
 	defer wg.Wait()
 	defer close(done)
-	for {
-		got, err := d.Agent.Work(ctx, task, sink{d, v}, d.Memory)
-		if err != nil || got.Ending != agent.ModelFailed || got.Outcome != model.BudgetSpent {
-			return got, err
-		}
-		if err := d.Budget.AwaitBudget(ctx, v.Job); err != nil {
-			return got, err
-		}
+	got, err := d.Agent.Work(ctx, task, sink{d, v}, d.Memory)
+	if err == nil && got.Ending == agent.ModelFailed && got.Outcome == model.BudgetSpent {
+		return got, &blueprint.Pause{Err: core.E("codechange.agent", core.Exhausted, nil, "%s", got.Detail)}
 	}
+	return got, err
 }
 
 func (d Deps) task(ctx context.Context, v *blueprint.Visit) (agent.Task, error) {
@@ -189,7 +185,7 @@ func (s sink) Event(ctx context.Context, e core.Event) error {
 	if e.Actor == "" {
 		e.Actor = "agent"
 	}
-	return s.d.Events.Emit(ctx, s.v.Job.Session.ID, e)
+	return s.d.Events.Emit(ctx, s.v.Job, e)
 }
 
 func (s sink) Delta(text string) { s.d.Events.Delta(s.v.Job.Session.ID, text) }

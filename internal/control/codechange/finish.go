@@ -213,7 +213,7 @@ func (d Deps) prove(ctx context.Context, v *blueprint.Visit) (blueprint.Outcome,
 		Job: v.Job, Node: v.Node, Base: text(v, keyBase), Head: text(v, keyHead), Key: string(v.Attempt),
 		Onward: func(e core.Event) {
 			e.Run, e.Node, e.Attempt, e.Actor = v.Job.Run.ID, v.Node, v.Attempt, "platform"
-			if err := d.Events.Emit(ctx, v.Job.Session.ID, e); err != nil {
+			if err := d.Events.Emit(ctx, v.Job, e); err != nil {
 				d.Log.Warn("an event of the proof was not stored", "session", v.Job.Session.ID, "err", err)
 			}
 		},

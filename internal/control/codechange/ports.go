@@ -21,7 +21,6 @@ type Deps struct {
 	Prover     Prover
 	Deliverer  Deliverer
 	Events     Emitter
-	Budget     Budget
 	Gate       Gate
 	Log        *slog.Logger
 }
@@ -151,15 +150,8 @@ type Delivery struct {
 	Verdict  string
 }
 
-// Budget holds a run whose money or time is spent.
-type Budget interface {
-	// AwaitBudget says that the run waits, and returns when a person has
-	// raised the budget, or ctx ends.
-	AwaitBudget(ctx context.Context, job blueprint.Job) error
-}
-
 // Emitter appends events to the session's log; durable before it returns.
 type Emitter interface {
-	Emit(ctx context.Context, session core.SessionID, e core.Event) error
+	Emit(ctx context.Context, job blueprint.Job, e core.Event) error
 	Delta(session core.SessionID, text string)
 }

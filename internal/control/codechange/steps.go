@@ -58,7 +58,7 @@ func result(name, format string, args ...any) (blueprint.Outcome, error) {
 func (d Deps) emit(ctx context.Context, v *blueprint.Visit, kind core.EventKind, data any) error {
 	e := core.NewEvent(kind, data)
 	e.Run, e.Node, e.Attempt, e.Actor = v.Job.Run.ID, v.Node, v.Attempt, "platform"
-	return d.Events.Emit(ctx, v.Job.Session.ID, e)
+	return d.Events.Emit(ctx, v.Job, e)
 }
 
 // note remembers something a reviewer must know.
