@@ -126,7 +126,8 @@ func (d Deps) check(ctx context.Context, v *blueprint.Visit) (blueprint.Outcome,
 		}
 		ran++
 		data := core.CheckData{Check: c.Name, Result: "green", Duration: time.Since(start)}
-		data.Passed, data.Failed, data.Skipped = count(run.Report)
+		counts := run.Report.Count()
+		data.Passed, data.Failed, data.Skipped = counts.Passed, counts.Failed, counts.Skipped
 		if why := redness(run); why != "" {
 			data.Result, data.Detail = "red", why
 			red = append(red, failureText(c, run))
@@ -144,22 +145,8 @@ func (d Deps) check(ctx context.Context, v *blueprint.Visit) (blueprint.Outcome,
 	return result("green", "%d checks green", ran)
 }
 
-func count(r check.Report) (passed, failed, skipped int) {
-	for _, c := range r.Cases {
-		switch c.Status {
-		case check.Pass:
-			passed++
-		case check.Fail, check.Error:
-			failed++
-		default:
-			skipped++
-		}
-	}
-	return passed, failed, skipped
-}
-
 func redness(run CheckRun) string {
-	_, failed, _ := count(run.Report)
+	failed := run.Report.Count().Failed
 	switch {
 	case run.Result.TimedOut:
 		return "timed out"

@@ -3,6 +3,7 @@ package codechange
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/event"
@@ -126,9 +127,8 @@ func (r *Record) Append(ctx context.Context, task agent.Task, entry json.RawMess
 		}
 		for i := range events {
 			events[i].Run, events[i].Attempt = task.Run, task.Attempt
-			if events[i].Node == "" {
-				events[i].Node = task.Node
-			}
+			// The task's node carries the number of the visit; people know the node.
+			events[i].Node, _, _ = strings.Cut(task.Node, ".")
 			if events[i].Actor == "" {
 				events[i].Actor = "agent"
 			}
