@@ -255,3 +255,16 @@ func needsSetup(ctx context.Context, repo *mirror.Mirror, from, to string) (bool
 	}
 	return slices.ContainsFunc(files, func(f mirror.ChangedFile) bool { return environment.IsManifest(f.Path) }), nil
 }
+
+// ListFiles lists a directory of the session's sandbox.
+func (m *Manager) ListFiles(ctx context.Context, id core.SessionID, dir string) ([]guest.FileInfo, error) {
+	w, err := m.Living(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !path.IsAbs(dir) {
+		dir = path.Join(w.recipe.Workspace, dir)
+	}
+	list, err := w.machine.Guest().List(ctx, dir)
+	return list, w.machine.Died(ctx, err)
+}
