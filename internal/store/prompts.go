@@ -25,7 +25,7 @@ var promptTable = table[core.Prompt]{
 func (w Writer) AddPrompt(ctx context.Context, p core.Prompt) (stored core.Prompt, added bool, err error) {
 	err = w.in(ctx, func(c conn) error {
 		if p.ClientID != "" {
-			old, err := promptTable.get(ctx, c, p.ClientID, "WHERE session = ? AND client_id = ?", p.Session, p.ClientID)
+			old, err := Reader{c}.PromptByClientID(ctx, p.Session, p.ClientID)
 			if err == nil {
 				stored = old
 				return nil
@@ -50,6 +50,11 @@ func (w Writer) AddPrompt(ctx context.Context, p core.Prompt) (stored core.Promp
 // Prompt finds one.
 func (r Reader) Prompt(ctx context.Context, id core.PromptID) (core.Prompt, error) {
 	return promptTable.get(ctx, r.q, id, "WHERE id = ?", id)
+}
+
+// PromptByClientID finds the prompt of a session that a client named itself.
+func (r Reader) PromptByClientID(ctx context.Context, session core.SessionID, clientID string) (core.Prompt, error) {
+	return promptTable.get(ctx, r.q, "with client id "+clientID, "WHERE session = ? AND client_id = ? AND client_id <> ''", session, clientID)
 }
 
 // Prompts lists a session's prompts in the order of its queue.
