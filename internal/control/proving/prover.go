@@ -17,15 +17,11 @@ import (
 	"drydock/internal/gitcmd"
 	"drydock/internal/gitcmd/mirror"
 	"drydock/internal/proof/check"
+	"drydock/internal/proof/evidence"
 	"drydock/internal/proof/exam"
 	"drydock/internal/store"
+	"drydock/internal/store/blob"
 )
-
-// Keeper writes bundles of evidence.
-type Keeper interface {
-	Keep(ctx context.Context, id core.EvidenceID, session core.SessionID, run core.RunID, result exam.Result) error
-	Markdown(result exam.Result, id core.EvidenceID) string
-}
 
 // Deps are the parts a Prover speaks to.
 type Deps struct {
@@ -33,9 +29,9 @@ type Deps struct {
 	Workspaces   *workspace.Manager
 	Git          *gitcmd.Git
 	Cache        exam.Cache
-	Artifacts    exam.Artifacts
 	Photographer exam.Photographer
-	Keeper       Keeper
+	Blobs        *blob.Store
+	Key          evidence.Key
 	Log          *slog.Logger
 }
 
@@ -43,6 +39,8 @@ type Deps struct {
 type Options struct {
 	Scratch  string // directory for outputs on the host
 	Runtime  string // build of the sandbox runtime, named in the evidence
+	Bundles  string // directory of evidence bundles
+	BaseURL  string // of the daemon, for links in a change's body; may be empty
 	Reruns   int
 	Parallel int // rooms at once in one exam
 }
@@ -76,6 +74,9 @@ func (p *Prover) Prove(ctx context.Context, req codechange.ProofRequest) (codech
 		return codechange.Proof{}, err
 	}
 	id := core.EvidenceID("evd_" + strings.TrimPrefix(req.Key, "att_"))
+	if result, ok := p.kept(ctx, id); ok {
+		return p.proof(result, id), nil
+	}
 	repo, err := p.d.Workspaces.Mirror(ctx, s.Environment)
 	if err != nil {
 		return codechange.Proof{}, err
@@ -84,15 +85,19 @@ func (p *Prover) Prove(ctx context.Context, req codechange.ProofRequest) (codech
 	if err != nil {
 		return codechange.Proof{}, err
 	}
-	ex, rooms, err := p.exam(ctx, s.Environment, repo, req.Base, req.Head, authors, string(req.Job.Run.ID))
+	ex, err := p.exam(ctx, s.Environment, repo, req.Base, req.Head, authors)
 	if err != nil {
 		return codechange.Proof{}, err
 	}
-	result, err := p.run(ctx, ex, rooms, repo, req.Onward)
+	rooms, err := p.rooms(ctx, repo, ex, string(req.Job.Run.ID))
 	if err != nil {
 		return codechange.Proof{}, err
 	}
-	if err := p.d.Keeper.Keep(ctx, id, s.ID, req.Job.Run.ID, result); err != nil {
+	result, err := p.run(ctx, ex, rooms, repo, p.d.Cache, req.Onward)
+	if err != nil {
+		return codechange.Proof{}, err
+	}
+	if err := p.keep(ctx, id, s.ID, req.Job.Run.ID, result); err != nil {
 		return codechange.Proof{}, err
 	}
 	return p.proof(result, id), nil
@@ -112,23 +117,23 @@ func (p *Prover) authors(ctx context.Context, id core.SessionID) ([]string, erro
 	return out, nil
 }
 
-// exam turns the base's recipe into a request, and says where rooms come from.
-func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirror.Mirror, base, head string, authors []string, owner string) (exam.Exam, workspace.Rooms, error) {
+// exam turns the base's recipe into a request.
+func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirror.Mirror, base, head string, authors []string) (exam.Exam, error) {
 	env, err := p.d.DB.Environment(ctx, string(envID))
 	if err != nil {
-		return exam.Exam{}, workspace.Rooms{}, err
+		return exam.Exam{}, err
 	}
 	if env.Snapshot == "" {
-		return exam.Exam{}, workspace.Rooms{}, core.E("proving.exam", core.Unavailable, nil, "environment %s has no good build", env.Name).
+		return exam.Exam{}, core.E("proving.exam", core.Unavailable, nil, "environment %s has no good build", env.Name).
 			WithHint("build it: drydock env build %s", env.Source)
 	}
 	snap, err := p.d.DB.Snapshot(ctx, env.Snapshot)
 	if err != nil {
-		return exam.Exam{}, workspace.Rooms{}, err
+		return exam.Exam{}, err
 	}
 	rec, err := environment.ReadRecipe(ctx, repo, base)
 	if err != nil {
-		return exam.Exam{}, workspace.Rooms{}, err
+		return exam.Exam{}, err
 	}
 	ex := exam.Exam{
 		Repository: env.Name, Environment: env.Name, Snapshot: string(snap.ID), SnapshotCommit: snap.Commit, Runtime: p.opts.Runtime,
@@ -140,9 +145,23 @@ func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirro
 	if theirs, err := environment.ReadRecipe(ctx, repo, head); err == nil && theirs.Digest() != rec.Digest() {
 		ex.BranchChecks, ex.BranchSetup = checks(theirs), setup(theirs)
 	}
-	return ex, workspace.Rooms{
-		Manager: p.d.Workspaces, Repo: repo, Recipe: rec, Snapshot: snap.ID, Owner: owner, Scratch: p.opts.Scratch,
-	}, nil
+	return ex, nil
+}
+
+// rooms says where the rooms of an exam come from.
+func (p *Prover) rooms(ctx context.Context, repo *mirror.Mirror, ex exam.Exam, owner string) (workspace.Rooms, error) {
+	rec, err := environment.ReadRecipe(ctx, repo, ex.Base)
+	if err != nil {
+		return workspace.Rooms{}, err
+	}
+	snap, err := p.d.DB.Snapshot(ctx, core.SnapshotID(ex.Snapshot))
+	if err != nil {
+		return workspace.Rooms{}, err
+	}
+	if snap.State != core.SnapshotReady {
+		return workspace.Rooms{}, core.E("proving.rooms", core.NotFound, nil, "snapshot %s is gone", snap.ID)
+	}
+	return workspace.Rooms{Manager: p.d.Workspaces, Repo: repo, Recipe: rec, Snapshot: snap.ID, Owner: owner, Scratch: p.opts.Scratch}, nil
 }
 
 func checks(r recipe.Recipe) []exam.CheckSpec {
@@ -192,7 +211,7 @@ func setup(r recipe.Recipe) string {
 	return "set -e\n" + strings.Join(parts, "\n")
 }
 
-func (p *Prover) run(ctx context.Context, ex exam.Exam, rooms workspace.Rooms, repo *mirror.Mirror, onward func(core.Event)) (exam.Result, error) {
+func (p *Prover) run(ctx context.Context, ex exam.Exam, rooms workspace.Rooms, repo *mirror.Mirror, cache exam.Cache, onward func(core.Event)) (exam.Result, error) {
 	tell := func(r exam.RunRecord) {
 		if onward == nil || r.Try > 1 {
 			return
@@ -210,7 +229,7 @@ func (p *Prover) run(ctx context.Context, ex exam.Exam, rooms workspace.Rooms, r
 		onward(core.NewEvent(core.EventCheck, c))
 	}
 	return exam.New(exam.Deps{
-		Rooms: rooms, Repo: exam.GitRepo{Git: p.d.Git, Dir: repo.Dir()}, Cache: p.d.Cache, Artifacts: p.d.Artifacts,
+		Rooms: rooms, Repo: exam.GitRepo{Git: p.d.Git, Dir: repo.Dir()}, Cache: cache, Artifacts: evidence.Keeper{Blobs: p.d.Blobs},
 		Photographer: p.d.Photographer, Log: p.d.Log,
 	}, exam.Options{Reruns: p.opts.Reruns, Parallel: p.opts.Parallel, OnRun: tell}).Run(ctx, ex)
 }
@@ -218,7 +237,7 @@ func (p *Prover) run(ctx context.Context, ex exam.Exam, rooms workspace.Rooms, r
 // proof says what a result means for the run.
 func (p *Prover) proof(r exam.Result, id core.EvidenceID) codechange.Proof {
 	out := codechange.Proof{
-		Verdict: string(r.Verdict), Reasons: r.Reasons, NotShown: r.NotShown, Evidence: id, Markdown: p.d.Keeper.Markdown(r, id),
+		Verdict: string(r.Verdict), Reasons: r.Reasons, NotShown: r.NotShown, Evidence: id, Markdown: p.markdown(r, id),
 		Data: core.VerdictData{Verdict: string(r.Verdict), Reasons: r.Reasons, NotShown: r.NotShown, Evidence: id},
 	}
 	reports := false

@@ -65,7 +65,7 @@ func (r *buildRun) execute(ctx context.Context) (core.Snapshot, error) {
 	}
 	if err := r.phase(ctx, "base", func() (string, bool, error) {
 		start := time.Now()
-		r.image, err = r.b.d.Images.Ensure(ctx, image.Request{Base: r.recipe.Base, Packages: r.recipe.Packages, Progress: r.log.line})
+		r.image, err = r.b.d.Images.Ensure(ctx, image.Request{Base: r.recipe.Base, Packages: r.basePackages(), Progress: r.log.line})
 		return r.recipe.Base, time.Since(start) < time.Second, err
 	}); err != nil {
 		return core.Snapshot{}, err
@@ -96,7 +96,7 @@ func (r *buildRun) execute(ctx context.Context) (core.Snapshot, error) {
 		snap, err = r.machine.Freeze(ctx, snapshot.Draft{
 			Base: base, Environment: r.env.ID, Build: r.build.ID, Commit: commit, Runtime: snapshot.Runtime{Init: r.b.opts.InitVersion},
 			Labels: map[string]string{
-				LabelKey: key, LabelRecipe: r.recipe.Digest(), LabelBase: r.image.Digest, LabelFamily: r.image.Family, LabelEnv: strings.Join(r.image.Env, "\n"),
+				LabelKey: key, LabelRecipe: r.recipe.Digest(), LabelBase: r.image.Digest, LabelFamily: r.image.OS.ID, LabelEnv: strings.Join(r.image.Env, "\n"),
 			},
 		})
 		return fmt.Sprintf("%s, %d MiB above the base", snap.ID, snap.Bytes>>20), false, err
@@ -156,6 +156,36 @@ func ReadRecipe(ctx context.Context, repo *mirror.Mirror, commit string) (recipe
 	return got, err
 }
 
+const debianBase = "debian:"
+
+// basePackages are those that are part of the base image; other bases get
+// theirs inside the sandbox.
+func (r *buildRun) basePackages() []string {
+	if strings.HasPrefix(r.recipe.Base, debianBase) {
+		return r.recipe.Packages
+	}
+	return nil
+}
+
+// installPackages adds what an image from elsewhere lacks: git, always, since
+// the work comes out through it, and the recipe's packages.
+const installPackages = `
+command -v git >/dev/null 2>&1 || set -- git "$@"
+[ $# -gt 0 ] || exit 0
+if command -v apt-get >/dev/null 2>&1; then
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get -o APT::Sandbox::User=root update -q
+	apt-get -o APT::Sandbox::User=root install -y -q --no-install-recommends "$@"
+elif command -v apk >/dev/null 2>&1; then apk add --no-cache "$@"
+elif command -v microdnf >/dev/null 2>&1; then microdnf install -y "$@"
+elif command -v dnf >/dev/null 2>&1; then dnf install -y "$@"
+elif command -v yum >/dev/null 2>&1; then yum install -y "$@"
+else
+	echo "this image has no package manager that is known here; it needs: $*" >&2
+	exit 1
+fi
+`
+
 // key names everything that the result depends on.
 func (r *buildRun) key(commit string) string {
 	h := sha256.New()
@@ -185,7 +215,7 @@ func (r *buildRun) start(ctx context.Context, commit string) error {
 		policy := r.recipe.BuildNetwork
 		var err error
 		r.machine, err = r.b.d.Launcher.Launch(ctx, LaunchRequest{
-			Layers: r.image.Layers, Purpose: "build", Owner: string(r.build.ID), Family: r.image.Family,
+			Layers: r.image.Layers, Purpose: "build", Owner: string(r.build.ID), Family: r.image.OS.ID,
 			Env: append(append([]string{}, r.image.Env...), r.recipe.Environ()...), Policy: &policy, Limits: limits, Services: r.recipe.GuestServices(),
 			SkipServices: true,
 		})
@@ -193,9 +223,10 @@ func (r *buildRun) start(ctx context.Context, commit string) error {
 	}); err != nil {
 		return err
 	}
-	if r.image.PackagesLeft {
+	if !strings.HasPrefix(r.recipe.Base, debianBase) {
 		if err := r.phase(ctx, "packages", func() (string, bool, error) {
-			return strings.Join(r.recipe.Packages, " "), false, r.command(ctx, "packages", r.image.PackageCommand, "/", 30*time.Minute)
+			argv := append([]string{"/bin/sh", "-e", "-c", installPackages, "install"}, r.recipe.Packages...)
+			return strings.Join(r.recipe.Packages, " "), false, r.exec(ctx, "packages_failed", argv, "/", "", 30*time.Minute)
 		}); err != nil {
 			return err
 		}
@@ -247,14 +278,16 @@ func (r *buildRun) step(ctx context.Context, code string, s recipe.Step) error {
 	return r.exec(ctx, code, argv, r.recipe.Path(s.Dir), r.recipe.User, timeout)
 }
 
-func (r *buildRun) command(ctx context.Context, code, shell, dir string, timeout time.Duration) error {
-	return r.exec(ctx, code, []string{"/bin/sh", "-e", "-c", shell}, dir, "", timeout)
-}
-
 // exec runs a command of the recipe with its output going to the log. The
 // error names the command, its exit code and the end of its output.
 func (r *buildRun) exec(ctx context.Context, code string, argv []string, dir, user string, timeout time.Duration) error {
-	shown := argv[len(argv)-1]
+	shown := strings.Join(argv, " ")
+	if len(argv) > 3 && argv[0] == "/bin/sh" {
+		shown = argv[3]
+	}
+	if code == "packages_failed" {
+		shown = "install " + strings.Join(argv[5:], " ")
+	}
 	g := r.machine.Guest()
 	p, err := g.Start(ctx, guest.Command{Argv: argv, Dir: dir, User: user, Timeout: timeout, Merge: true})
 	if err != nil {
