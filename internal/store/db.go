@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,6 +39,10 @@ type DB struct {
 	writer  *sql.DB
 	readers *sql.DB
 	turn    *semaphore.Weighted // held from begin to the end of the commit hooks, in order of arrival
+	writes  statements          // of writer, used by the holder of turn
+
+	mu    sync.Mutex
+	reads statements // of readers, guarded by mu
 }
 
 // Tx is one writing transaction. It sees its own writes.
@@ -45,7 +50,6 @@ type Tx struct {
 	Reader
 	Writer
 
-	db    *DB
 	after []func()
 }
 
@@ -81,7 +85,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	db.readers.SetMaxOpenConns(opts.Readers)
 	db.readers.SetMaxIdleConns(opts.Readers)
-	db.Reader = Reader{conn{db.readers, db.d}}
+	db.Reader = Reader{conn{db.readers, db.d, db.preparedRead}}
 	db.Writer = Writer{func(ctx context.Context, fn func(conn) error) error {
 		return db.Tx(ctx, func(tx *Tx) error { return fn(tx.Reader.q) })
 	}}
@@ -153,11 +157,15 @@ func (db *DB) Tx(ctx context.Context, fn func(*Tx) error) error {
 		return db.d.explain(ctx, "store.tx", err, "begin a transaction")
 	}
 	defer func() { _ = sqlTx.Rollback() }() // does nothing after Commit
-	c := conn{sqlTx, db.d}
+	c := conn{sqlTx, db.d, func(ctx context.Context, query string) *sql.Stmt {
+		if stmt := db.writes.find(query); stmt != nil {
+			return sqlTx.StmtContext(ctx, stmt)
+		}
+		return nil
+	}}
 	tx := &Tx{
 		Reader: Reader{c},
 		Writer: Writer{func(_ context.Context, fn func(conn) error) error { return fn(c) }},
-		db:     db,
 	}
 	if err := fn(tx); err != nil {
 		return err
@@ -168,6 +176,7 @@ func (db *DB) Tx(ctx context.Context, fn func(*Tx) error) error {
 	for _, hook := range tx.after {
 		hook()
 	}
+	db.writes.prepare(ctx, db.writer, db.d)
 	return nil
 }
 

@@ -130,3 +130,14 @@ func (db *DB) Fenced(ctx context.Context, f Fence, fn func(*Tx) error) error {
 		return fn(tx)
 	})
 }
+
+// LeasesOf lists the leases whose last claim was owner's and that were not
+// given back.
+func (r Reader) LeasesOf(ctx context.Context, owner string) ([]Fence, error) {
+	list, err := leaseTable.list(ctx, r.q, "WHERE owner = ? AND expires > 0", owner)
+	out := make([]Fence, 0, len(list))
+	for _, l := range list {
+		out = append(out, l.Fence)
+	}
+	return out, err
+}

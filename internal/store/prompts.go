@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"drydock/internal/core"
@@ -24,7 +25,7 @@ var promptTable = table[core.Prompt]{
 func (w Writer) AddPrompt(ctx context.Context, p core.Prompt) (stored core.Prompt, added bool, err error) {
 	err = w.in(ctx, func(c conn) error {
 		if p.ClientID != "" {
-			old, err := promptTable.get(ctx, c, p.ClientID, "WHERE session = ? AND client_id = ?", p.Session, p.ClientID)
+			old, err := Reader{c}.PromptByClientID(ctx, p.Session, p.ClientID)
 			if err == nil {
 				stored = old
 				return nil
@@ -49,6 +50,11 @@ func (w Writer) AddPrompt(ctx context.Context, p core.Prompt) (stored core.Promp
 // Prompt finds one.
 func (r Reader) Prompt(ctx context.Context, id core.PromptID) (core.Prompt, error) {
 	return promptTable.get(ctx, r.q, id, "WHERE id = ?", id)
+}
+
+// PromptByClientID finds the prompt of a session that a client named itself.
+func (r Reader) PromptByClientID(ctx context.Context, session core.SessionID, clientID string) (core.Prompt, error) {
+	return promptTable.get(ctx, r.q, "with client id "+clientID, "WHERE session = ? AND client_id = ? AND client_id <> ''", session, clientID)
 }
 
 // Prompts lists a session's prompts in the order of its queue.
@@ -141,24 +147,20 @@ func LeaseOfSession(id core.SessionID) string { return "session:" + string(id) }
 // Left-behind work comes first. Then users take turns: who has least running
 // comes first, then who was served longest ago, then who asked first.
 func (r Reader) ClaimablePrompts(ctx context.Context, owner string, busy []core.SessionID, at time.Time, limit int) ([]core.Prompt, error) {
-	args := []any{core.PromptQueued, core.PromptRunning, core.PromptRunning, core.SessionQueued, core.PromptRunning, core.PromptQueued, core.SessionWaiting, nanos(at), owner}
-	not := ""
-	for _, id := range busy {
-		not += ", ?"
-		args = append(args, id)
-	}
-	args = append(args, core.PromptRunning, core.PromptRunning, limit)
-	return promptTable.list(ctx, r.q, `AS p WHERE p.state IN (?, ?) AND (
+	list, err := promptTable.list(ctx, r.q, `AS p WHERE p.state IN (?, ?) AND (
 			p.state = ? OR EXISTS (
 				SELECT 1 FROM sessions s WHERE s.id = p.session AND s.state = ? AND NOT s.held
 				AND NOT EXISTS (SELECT 1 FROM prompts o WHERE o.session = p.session AND o.state = ?)
 				AND p.id = (SELECT q.id FROM prompts q WHERE q.session = p.session AND q.state = ? ORDER BY q.position, q.id LIMIT 1)))
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = p.session AND s.state = ?)
 		AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'session:' || p.session AND l.expires > ? AND l.owner <> ?)
-		AND p.session NOT IN (''`+not+`)
 		ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END,
 			(SELECT COUNT(*) FROM prompts o WHERE o.author = p.author AND o.state = ?),
 			(SELECT COALESCE(MAX(o.started), 0) FROM prompts o WHERE o.author = p.author),
 			p.created, p.id
-		LIMIT ?`, args...)
+		LIMIT ?`,
+		core.PromptQueued, core.PromptRunning, core.PromptRunning, core.SessionQueued, core.PromptRunning, core.PromptQueued,
+		core.SessionWaiting, nanos(at), owner, core.PromptRunning, core.PromptRunning, limit+len(busy))
+	list = slices.DeleteFunc(list, func(p core.Prompt) bool { return slices.Contains(busy, p.Session) })
+	return list[:min(len(list), limit)], err
 }

@@ -32,12 +32,19 @@ type sqlConn interface {
 }
 
 type conn struct {
-	sql sqlConn
-	d   dialect
+	sql      sqlConn
+	d        dialect
+	prepared func(ctx context.Context, query string) *sql.Stmt // nil: not prepared
 }
 
 func (c conn) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := c.sql.ExecContext(ctx, c.d.rebind(query), args...)
+	var res sql.Result
+	var err error
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		res, err = stmt.ExecContext(ctx, args...)
+	} else {
+		res, err = c.sql.ExecContext(ctx, c.d.rebind(query), args...)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +52,17 @@ func (c conn) exec(ctx context.Context, query string, args ...any) (int64, error
 }
 
 func (c conn) row(ctx context.Context, query string, args ...any) *sql.Row {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.QueryRowContext(ctx, args...)
+	}
 	return c.sql.QueryRowContext(ctx, c.d.rebind(query), args...)
+}
+
+func (c conn) rows(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if stmt := c.prepared(ctx, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return c.sql.QueryContext(ctx, c.d.rebind(query), args...)
 }
 
 // explain gives an engine's error its kind. what names the object: "session
@@ -100,7 +117,7 @@ func (t table[T]) get(ctx context.Context, c conn, key any, tail string, args ..
 }
 
 func (t table[T]) list(ctx context.Context, c conn, tail string, args ...any) ([]T, error) {
-	rows, err := c.sql.QueryContext(ctx, c.d.rebind("SELECT "+t.columns+" FROM "+t.name+" "+tail), args...)
+	rows, err := c.rows(ctx, "SELECT "+t.columns+" FROM "+t.name+" "+tail, args...)
 	if err != nil {
 		return nil, c.d.explain(ctx, "store.list", err, "list of "+t.name)
 	}

@@ -21,11 +21,18 @@ import (
 const MaxBytes = 1 << 20
 
 // Decode reads data, named file in errors, into out. An empty document leaves
-// out as it is.
-func Decode(file string, data []byte, out any) error {
-	if len(data) > MaxBytes {
-		return core.E("yaml.decode", core.Invalid, nil, "%s is larger than %d bytes", file, MaxBytes)
+// out as it is. What Parse refuses (anchors, aliases, tags, too deep a nesting)
+// is refused here too.
+func Decode(file string, data []byte, out any) (err error) {
+	if _, err := Parse(file, data); err != nil {
+		return err
 	}
+	// The library panics on some documents that are broken in rare ways.
+	defer func() {
+		if p := recover(); p != nil {
+			err = core.E("yaml.decode", core.Invalid, nil, "%s cannot be read as YAML: %v", file, p)
+		}
+	}()
 	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict(), yaml.DisallowUnknownField())
 	if err := dec.Decode(out); err != nil {
 		if errors.Is(err, io.EOF) {

@@ -118,41 +118,23 @@ func (w *Words) UnmarshalYAML(decode func(any) error) error {
 }
 
 // Pattern is a regular expression (RE2).
-type Pattern struct{ *regexp.Regexp }
-
-// UnmarshalYAML implements the YAML library's interface.
-func (p *Pattern) UnmarshalYAML(decode func(any) error) error {
-	var s string
-	if err := decode(&s); err != nil {
-		return err
-	}
-	re, err := regexp.Compile(s)
-	if err != nil {
-		return err
-	}
-	p.Regexp = re
-	return nil
+type Pattern struct {
+	source string
+	*regexp.Regexp
 }
+
+// UnmarshalYAML implements the YAML library's interface. Parse compiles, so
+// that a mistake is told with its place.
+func (p *Pattern) UnmarshalYAML(decode func(any) error) error { return decode(&p.source) }
 
 // Duration is written "250ms".
-type Duration time.Duration
+type Duration struct {
+	source string
+	time.Duration
+}
 
 // UnmarshalYAML implements the YAML library's interface.
-func (d *Duration) UnmarshalYAML(decode func(any) error) error {
-	var s string
-	if err := decode(&s); err != nil {
-		return err
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil {
-		return err
-	}
-	if v < 0 || v > time.Hour {
-		return fmt.Errorf("%s is not between 0 and 1h", s)
-	}
-	*d = Duration(v)
-	return nil
-}
+func (d *Duration) UnmarshalYAML(decode func(any) error) error { return decode(&d.source) }
 
 // faults are the endings that a script can simulate.
 var faults = map[string]model.Outcome{
@@ -190,6 +172,9 @@ func Parse(file string, data []byte) (*File, error) {
 		if s == nil {
 			return nil, c.err(at, "is empty")
 		}
+		if s.Name == "" {
+			return nil, c.err(at, "needs a name")
+		}
 		if !nameWord.MatchString(s.Name) {
 			return nil, c.err(at+".name", "name %q is not of lower case letters, digits, dot, dash", s.Name)
 		}
@@ -213,7 +198,39 @@ func (c checker) err(path, format string, args ...any) error {
 	return strictyaml.At(c.file, c.data, path, format, args...)
 }
 
+func (c checker) pattern(at string, p *Pattern) error {
+	if p == nil {
+		return nil
+	}
+	var err error
+	if p.Regexp, err = regexp.Compile(p.source); err != nil {
+		return c.err(at, "%s", err)
+	}
+	return nil
+}
+
+func (c checker) duration(at string, d *Duration) error {
+	if d.source == "" {
+		return nil
+	}
+	var err error
+	if d.Duration, err = time.ParseDuration(d.source); err != nil || d.Duration < 0 || d.Duration > time.Hour {
+		return c.err(at, "%q is no duration between 0 and 1h, such as 250ms", d.source)
+	}
+	return nil
+}
+
 func (c checker) script(at string, s *Script) error {
+	for name, t := range map[string]*Text{"prompt": s.When.Prompt, "message": s.When.Message} {
+		if t != nil {
+			if err := c.pattern(at+".when."+name+".regex", t.Regex); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.duration(at+".delay", &s.Delay); err != nil {
+		return err
+	}
 	if len(s.Answers) == 0 || len(s.Answers) > maxAnswers {
 		return c.err(at, "script %q has %d answers; 1 to %d are needed", s.Name, len(s.Answers), maxAnswers)
 	}
@@ -230,7 +247,13 @@ func (c checker) script(at string, s *Script) error {
 			}
 			s.labels[a.Label] = i
 		}
-		for name := range a.Capture {
+		for name, p := range a.Capture {
+			if p == nil {
+				return c.err(path+".capture", "%s needs a regular expression", name)
+			}
+			if err := c.pattern(path+".capture."+name, p); err != nil {
+				return err
+			}
 			if !variable.MatchString("${" + name + "}") {
 				return c.err(path+".capture", "%q is not a name of lower case letters, digits, underscore", name)
 			}
@@ -252,6 +275,11 @@ func (c checker) answer(at string, s *Script, n int, a *Answer, captured map[str
 	if a.Stop != "" && a.Stop != "max_tokens" {
 		return c.err(at+".stop", "stop %q is not known; there is max_tokens", a.Stop)
 	}
+	for name, d := range map[string]*Duration{"delay": &a.Delay, "pace": &a.Pace} {
+		if err := c.duration(at+"."+name, d); err != nil {
+			return err
+		}
+	}
 	for name, list := range map[string][]Expect{"expect": a.Expect, "if": a.If} {
 		if err := c.expects(at+"."+name, list); err != nil {
 			return err
@@ -272,6 +300,9 @@ func (c checker) answer(at string, s *Script, n int, a *Answer, captured map[str
 	if f := a.Fault; f != nil {
 		if _, ok := faults[f.Kind]; !ok {
 			return c.err(at+".fault", "kind %q is not known", f.Kind)
+		}
+		if err := c.duration(at+".fault.retry_after", &f.RetryAfter); err != nil {
+			return err
 		}
 		if f.Times < 0 || f.Above < 0 {
 			return c.err(at+".fault", "times and above cannot be negative")
@@ -300,6 +331,9 @@ func (c checker) answer(at string, s *Script, n int, a *Answer, captured map[str
 
 func (c checker) expects(at string, list []Expect) error {
 	for i, e := range list {
+		if err := c.pattern(fmt.Sprintf("%s[%d].regex", at, i), e.Regex); err != nil {
+			return err
+		}
 		switch e.In {
 		case "", "result":
 		case "note", "prompt", "message", "system":

@@ -62,7 +62,7 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(m
 	}
 	a := s.Answers[n]
 	at := fmt.Sprintf("script %q, answer %d%s", s.Name, n+1, label(a))
-	if err := pause(ctx, max(a.Delay, s.Delay)); err != nil {
+	if err := pause(ctx, max(a.Delay.Duration, s.Delay.Duration)); err != nil {
 		return model.Response{}, err
 	}
 	if err := check(at, a.Expect, conv, st.Vars); err != nil {
@@ -187,7 +187,7 @@ func simulate(a *Answer, req model.Request, c conversation, vars map[string]stri
 		half := expand(a.Say, vars)
 		onDelta(model.Delta{Kind: model.Text, Text: strings.ToValidUTF8(half[:len(half)/2], "")})
 	}
-	return &model.Fault{Outcome: faults[f.Kind], Message: "simulated by the script", After: time.Duration(f.RetryAfter)}
+	return &model.Fault{Outcome: faults[f.Kind], Message: "simulated by the script", After: f.RetryAfter.Duration}
 }
 
 func offered(at string, a *Answer, tools []model.Tool) error {
@@ -206,10 +206,10 @@ func offered(at string, a *Answer, tools []model.Tool) error {
 func answer(ctx context.Context, s *Script, a *Answer, n int, st state, c conversation, onDelta func(model.Delta)) (model.Response, error) {
 	st.Answer, st.Count = n, st.Count+1
 	think, say := expand(a.Think, st.Vars), expand(a.Say, st.Vars)
-	if err := speak(ctx, model.Thinking, think, a.Pace, onDelta); err != nil {
+	if err := speak(ctx, model.Thinking, think, a.Pace.Duration, onDelta); err != nil {
 		return model.Response{}, err
 	}
-	if err := speak(ctx, model.Text, say, a.Pace, onDelta); err != nil {
+	if err := speak(ctx, model.Text, say, a.Pace.Duration, onDelta); err != nil {
 		return model.Response{}, err
 	}
 	resp := model.Response{Model: name(s), Outcome: model.EndTurn}
@@ -238,7 +238,7 @@ func answer(ctx context.Context, s *Script, a *Answer, n int, st state, c conver
 }
 
 // speak streams a text in pieces of a few words.
-func speak(ctx context.Context, kind model.BlockKind, text string, pace Duration, onDelta func(model.Delta)) error {
+func speak(ctx context.Context, kind model.BlockKind, text string, pace time.Duration, onDelta func(model.Delta)) error {
 	for len(text) > 0 {
 		cut := len(text)
 		if i := strings.IndexAny(text[min(16, len(text)):], " \n"); i >= 0 {
@@ -253,11 +253,11 @@ func speak(ctx context.Context, kind model.BlockKind, text string, pace Duration
 	return ctx.Err()
 }
 
-func pause(ctx context.Context, d Duration) error {
+func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
-	t := time.NewTimer(time.Duration(d))
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
