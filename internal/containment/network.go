@@ -12,7 +12,9 @@
 //
 // A Network is safe for concurrent use.
 //
-//	n, err := containment.Open(ctx, containment.Deps{Log: log, Decided: note}, containment.Options{StateDir: dir})
+//	settings := registries.Read(ctx, registries.Options{Environ: os.Environ()})
+//	n, err := containment.Open(ctx, containment.Deps{Log: log, Decided: note},
+//		containment.Options{StateDir: dir, Registries: containment.Endpoints(settings)})
 //	at, err := n.Attach(ctx, id, policy)
 package containment
 
@@ -29,6 +31,7 @@ import (
 
 	"drydock/internal/containment/egress"
 	"drydock/internal/containment/netjail"
+	"drydock/internal/containment/registries"
 	"drydock/internal/core"
 )
 
@@ -142,6 +145,15 @@ func (n *Network) SetPolicy(ctx context.Context, id core.SandboxID, policy *core
 	}
 	n.egress.Set(id, m.Address, compiled)
 	return nil
+}
+
+// Endpoints are the hosts of a machine's settings, as Options wants them.
+func Endpoints(s registries.Settings) []egress.Endpoint {
+	var out []egress.Endpoint
+	for _, e := range s.Hosts() {
+		out = append(out, egress.Endpoint{Host: e.Host, Port: e.Port})
+	}
+	return out
 }
 
 // Check says what is wrong with a policy, without attaching anything.

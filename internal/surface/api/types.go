@@ -161,18 +161,20 @@ type MergeChange struct {
 
 // Approval is a question to a person that a run waits for.
 type Approval struct {
-	ID       core.ApprovalID    `json:"id"`
-	Session  core.SessionID     `json:"session,omitempty"`
-	Run      core.RunID         `json:"run,omitempty"`
-	Change   core.ChangeID      `json:"change,omitempty"`
-	State    core.ApprovalState `json:"state"`
-	Question string             `json:"question"`
-	Detail   string             `json:"detail,omitempty"`
-	AskedFor core.Author        `json:"asked_for,omitzero" doc:"whose prompt led here; that person may not answer"`
-	Answered core.Author        `json:"answered,omitzero"`
-	Note     string             `json:"note,omitempty"`
-	Created  time.Time          `json:"created"`
-	Deadline time.Time          `json:"deadline,omitzero"`
+	ID        core.ApprovalID    `json:"id"`
+	Session   core.SessionID     `json:"session"`
+	Run       core.RunID         `json:"run,omitempty"`
+	Node      string             `json:"node,omitempty"`
+	Kind      string             `json:"kind" doc:"what is asked for, a fixed word"`
+	Question  string             `json:"question" doc:"one sentence for people"`
+	Detail    json.RawMessage    `json:"detail,omitempty"`
+	AskedBy   string             `json:"asked_by" doc:"whose prompt led here; that person may not answer"`
+	State     core.ApprovalState `json:"state"`
+	DecidedBy string             `json:"decided_by,omitempty"`
+	Note      string             `json:"note,omitempty"`
+	Deadline  time.Time          `json:"deadline,omitzero"`
+	Created   time.Time          `json:"created"`
+	Decided   time.Time          `json:"decided,omitzero"`
 }
 
 // Answer goes with an approval's yes or no.
@@ -227,7 +229,7 @@ type CreatedToken struct {
 // Token is a bearer token without its secret.
 type Token struct {
 	ID       core.TokenID `json:"id"`
-	User     core.Author  `json:"user"`
+	User     string       `json:"user" doc:"handle of the person"`
 	Label    string       `json:"label,omitempty"`
 	Created  time.Time    `json:"created"`
 	LastUsed time.Time    `json:"last_used,omitzero"`

@@ -36,7 +36,7 @@ once, to standard output, and stored nowhere.`,
 			if a.json {
 				return a.document(made)
 			}
-			a.note("Token %s of %s. The secret is shown this once:\n", made.Token.ID, render.Person(made.Token.User))
+			a.note("Token %s of %s. The secret is shown this once:\n", made.Token.ID, render.Line(made.Token.User))
 			return a.printf("%s\n", made.Secret)
 		}),
 	}
@@ -63,7 +63,7 @@ func (a *app) newTokenList() *cobra.Command {
 					if !t.Revoked.IsZero() {
 						revoked = a.ago(t.Revoked)
 					}
-					return []string{string(t.ID), t.User.Handle, t.Label, a.ago(t.Created), a.ago(t.LastUsed), revoked}
+					return []string{string(t.ID), t.User, t.Label, a.ago(t.Created), a.ago(t.LastUsed), revoked}
 				})
 		}),
 	}

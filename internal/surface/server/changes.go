@@ -14,7 +14,7 @@ func (s *Server) changeRoutes() {
 	have := changes != nil
 	register(s, route{id: "list-changes", method: "GET", path: "/changes", tag: tag, have: have, summary: "List changes, newest first"},
 		func(ctx context.Context, _ core.Author, in *struct {
-			pageIn
+			PageIn
 			Repository string `query:"repository" maxLength:"300"`
 			State      string `query:"state" enum:"open,merged,closed"`
 			Session    string `query:"session" maxLength:"100"`
@@ -32,7 +32,7 @@ func (s *Server) changeRoutes() {
 			return listOf(items, next), err
 		})
 	register(s, route{id: "get-change", method: "GET", path: "/changes/{id}", tag: tag, have: have, summary: "One change with commits, comments and approvals; by identifier, ENVIRONMENT#NUMBER or NUMBER"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.ChangeDetail], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.ChangeDetail], error) {
 			c, err := changes.Get(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -51,7 +51,7 @@ func (s *Server) changeRoutes() {
 			return ok(d), nil
 		})
 	register(s, route{id: "change-diff", method: "GET", path: "/changes/{id}/diff", tag: tag, have: have, summary: "Unified diff of a change"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.Diff], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.Diff], error) {
 			c, err := changes.Get(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -86,7 +86,7 @@ func (s *Server) reviewRoutes() {
 	have := review != nil
 	register(s, route{id: "comment-change", method: "POST", path: "/changes/{id}/comments", tag: tag, status: http.StatusCreated, have: have, summary: "Comment on a change, or on a line of it"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body api.CreateComment
 		},
 		) (*out[core.Comment], error) {
@@ -97,7 +97,7 @@ func (s *Server) reviewRoutes() {
 		})
 	register(s, route{id: "approve-change", method: "POST", path: "/changes/{id}/approve", tag: tag, have: have, summary: "Approve one commit of a change; its prompt's author may not"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body api.ApproveChange
 		},
 		) (*out[core.ChangeApproval], error) {
@@ -108,7 +108,7 @@ func (s *Server) reviewRoutes() {
 		})
 	register(s, route{id: "merge-change", method: "POST", path: "/changes/{id}/merge", tag: tag, have: have, slow: true, summary: "Merge a change"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body api.MergeChange
 		},
 		) (*out[core.Change], error) {
@@ -123,7 +123,7 @@ func (s *Server) reviewRoutes() {
 		})
 	register(s, route{id: "close-change", method: "POST", path: "/changes/{id}/close", tag: tag, have: have, summary: "Close a change without merging"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body api.Reason
 		},
 		) (*out[core.Change], error) {
@@ -133,7 +133,7 @@ func (s *Server) reviewRoutes() {
 			})
 		})
 	register(s, route{id: "reopen-change", method: "POST", path: "/changes/{id}/reopen", tag: tag, have: have, summary: "Open a closed change again"},
-		func(ctx context.Context, by core.Author, in *idIn) (*out[core.Change], error) {
+		func(ctx context.Context, by core.Author, in *IDIn) (*out[core.Change], error) {
 			return withChange(ctx, s, in.ID, func(id core.ChangeID) (*out[core.Change], error) {
 				v, err := review.Reopen(ctx, id, by)
 				return ok(v), err
@@ -148,7 +148,7 @@ func (s *Server) approvalRoutes() {
 	have := approvals != nil
 	register(s, route{id: "list-approvals", method: "GET", path: "/approvals", tag: tag, have: have, summary: "Questions that runs ask people"},
 		func(ctx context.Context, _ core.Author, in *struct {
-			pageIn
+			PageIn
 			State   string `query:"state" enum:"pending,approved,denied,expired"`
 			Session string `query:"session" maxLength:"100"`
 		},
@@ -167,7 +167,7 @@ func (s *Server) approvalRoutes() {
 	for verb, yes := range map[string]bool{"approve": true, "deny": false} {
 		register(s, route{id: verb + "-approval", method: "POST", path: "/approvals/{id}/" + verb, tag: tag, have: have, summary: "Answer a question"},
 			func(ctx context.Context, by core.Author, in *struct {
-				idIn
+				IDIn
 				Body api.Answer
 			},
 			) (*out[api.Approval], error) {

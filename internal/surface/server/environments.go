@@ -13,17 +13,17 @@ func (s *Server) environmentRoutes() {
 	envs := s.deps.Environments
 	have := envs != nil
 	register(s, route{id: "list-environments", method: "GET", path: "/environments", tag: tag, have: have, summary: "List environments by name"},
-		func(ctx context.Context, _ core.Author, in *pageIn) (*out[api.List[core.Environment]], error) {
+		func(ctx context.Context, _ core.Author, in *PageIn) (*out[api.List[core.Environment]], error) {
 			items, next, err := envs.List(ctx, in.page())
 			return listOf(items, next), err
 		})
 	register(s, route{id: "get-environment", method: "GET", path: "/environments/{id}", tag: tag, have: have, summary: "One environment, by name or identifier"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Environment], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[core.Environment], error) {
 			v, err := envs.Get(ctx, in.ID)
 			return ok(v), err
 		})
 	register(s, route{id: "remove-environment", method: "DELETE", path: "/environments/{id}", tag: tag, status: 204, have: have, slow: true, summary: "Remove an environment with its builds and snapshots"},
-		func(ctx context.Context, by core.Author, in *idIn) (*none, error) {
+		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
 			env, err := envs.Get(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -31,7 +31,7 @@ func (s *Server) environmentRoutes() {
 			return nil, envs.Remove(ctx, env.ID, by)
 		})
 	register(s, route{id: "get-recipe", method: "GET", path: "/environments/{id}/recipe", tag: tag, have: have, summary: "The file the environment was last built from"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.Recipe], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.Recipe], error) {
 			env, err := envs.Get(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -41,8 +41,8 @@ func (s *Server) environmentRoutes() {
 		})
 	register(s, route{id: "list-builds", method: "GET", path: "/environments/{id}/builds", tag: tag, have: have, summary: "Builds of an environment, newest first"},
 		func(ctx context.Context, _ core.Author, in *struct {
-			idIn
-			pageIn
+			IDIn
+			PageIn
 		},
 		) (*out[api.List[core.Build]], error) {
 			env, err := envs.Get(ctx, in.ID)
@@ -62,7 +62,7 @@ func (s *Server) environmentRoutes() {
 			return ok(v), err
 		})
 	register(s, route{id: "get-build", method: "GET", path: "/builds/{id}", tag: tag, have: have, summary: "One build"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Build], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[core.Build], error) {
 			id, err := core.ParseID[core.BuildID]("bld_", in.ID)
 			if err != nil {
 				return nil, err
@@ -77,12 +77,12 @@ func (s *Server) snapshotRoutes() {
 	snaps := s.deps.Snapshots
 	have := snaps != nil
 	register(s, route{id: "list-snapshots", method: "GET", path: "/snapshots", tag: tag, have: have, summary: "List snapshots, newest first"},
-		func(ctx context.Context, _ core.Author, in *pageIn) (*out[api.List[core.Snapshot]], error) {
+		func(ctx context.Context, _ core.Author, in *PageIn) (*out[api.List[core.Snapshot]], error) {
 			items, next, err := snaps.List(ctx, in.page())
 			return listOf(items, next), err
 		})
 	register(s, route{id: "get-snapshot", method: "GET", path: "/snapshots/{id}", tag: tag, have: have, summary: "One snapshot"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Snapshot], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[core.Snapshot], error) {
 			id, err := core.ParseID[core.SnapshotID]("snp_", in.ID)
 			if err != nil {
 				return nil, err
@@ -91,7 +91,7 @@ func (s *Server) snapshotRoutes() {
 			return ok(v), err
 		})
 	register(s, route{id: "remove-snapshot", method: "DELETE", path: "/snapshots/{id}", tag: tag, status: 204, have: have, slow: true, summary: "Remove a snapshot that nothing needs"},
-		func(ctx context.Context, by core.Author, in *idIn) (*none, error) {
+		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
 			id, err := core.ParseID[core.SnapshotID]("snp_", in.ID)
 			if err != nil {
 				return nil, err

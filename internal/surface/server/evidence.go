@@ -36,14 +36,14 @@ func (s *Server) evidenceRoutes() {
 	ev := s.deps.Evidence
 	have := ev != nil
 	register(s, route{id: "get-evidence", method: "GET", path: "/evidence/{id}", tag: tag, have: have, summary: "The manifest of a bundle"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.Evidence], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.Evidence], error) {
 			return withEvidence(in.ID, func(id core.EvidenceID) (*out[api.Evidence], error) {
 				manifest, digest, err := ev.Manifest(ctx, id)
 				return ok(api.Evidence{ID: id, Digest: digest, Manifest: manifest}), err
 			})
 		})
 	type fileIn struct {
-		idIn
+		IDIn
 		Digest string `path:"digest" maxLength:"100"`
 	}
 	register(s, route{id: "evidence-file", method: "GET", path: "/evidence/{id}/files/{digest}", tag: tag, have: have, stream: true, content: bytesContent, summary: "One artifact that the manifest names"},
@@ -53,7 +53,7 @@ func (s *Server) evidenceRoutes() {
 			})
 		})
 	register(s, route{id: "evidence-bundle", method: "GET", path: "/evidence/{id}/bundle", tag: tag, have: have, stream: true, content: tarContent, summary: "The whole bundle as a tar, for evidence verify"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*huma.StreamResponse, error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*huma.StreamResponse, error) {
 			return withEvidence(in.ID, func(id core.EvidenceID) (*huma.StreamResponse, error) {
 				if _, _, err := ev.Manifest(ctx, id); err != nil {
 					return nil, err

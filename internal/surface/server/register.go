@@ -102,20 +102,21 @@ func (m *statusMapper) SetHeader(name, value string) {
 	m.humaContext.SetHeader(name, value)
 }
 
-// Shapes that many operations share.
+// Shapes that many operations share. Those that others embed are exported,
+// since the framework passes over embedded types that are not.
 type (
 	out[T any] struct{ Body T }
 	none       struct{}
-	idIn       struct {
+	IDIn       struct {
 		ID string `path:"id" maxLength:"300"`
 	}
-	pageIn struct {
+	PageIn struct {
 		Limit  int    `query:"limit" minimum:"1" maximum:"500" doc:"entries in the answer; default 50"`
 		Cursor string `query:"cursor" maxLength:"1000" doc:"next of the page before"`
 	}
 )
 
-func (p pageIn) page() core.Page { return core.Page{Limit: p.Limit, Cursor: p.Cursor} }
+func (p PageIn) page() core.Page { return core.Page{Limit: p.Limit, Cursor: p.Cursor} }
 
 func ok[T any](v T) *out[T] { return &out[T]{Body: v} }
 

@@ -33,12 +33,12 @@ func (s *Server) miscRoutes() {
 			return ok(t), err
 		})
 	register(s, route{id: "list-tokens", method: "GET", path: "/tokens", tag: "tokens", have: true, summary: "List tokens, without their secrets"},
-		func(ctx context.Context, by core.Author, in *pageIn) (*out[api.List[api.Token]], error) {
+		func(ctx context.Context, by core.Author, in *PageIn) (*out[api.List[api.Token]], error) {
 			items, next, err := tokens.ListTokens(ctx, by, in.page())
 			return listOf(items, next), err
 		})
 	register(s, route{id: "revoke-token", method: "DELETE", path: "/tokens/{id}", tag: "tokens", status: 204, have: true, summary: "Revoke a token"},
-		func(ctx context.Context, by core.Author, in *idIn) (*none, error) {
+		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
 			id, err := core.ParseID[core.TokenID]("tok_", in.ID)
 			if err != nil {
 				return nil, err

@@ -27,7 +27,7 @@ func (s *Server) sessionRoutes() {
 	have := d.Sessions != nil
 	register(s, route{id: "list-sessions", method: "GET", path: "/sessions", tag: tag, have: have, summary: "List sessions, newest first"},
 		func(ctx context.Context, _ core.Author, in *struct {
-			pageIn
+			PageIn
 			Environment string `query:"environment" maxLength:"200" doc:"name or identifier"`
 			State       string `query:"state" enum:"queued,starting,running,waiting,stopping,idle,failed,archived"`
 			Owner       string `query:"owner" maxLength:"100"`
@@ -46,21 +46,21 @@ func (s *Server) sessionRoutes() {
 			return listOf(items, next), err
 		})
 	register(s, route{id: "get-session", method: "GET", path: "/sessions/{id}", tag: tag, have: have, summary: "One session"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[core.Session], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[core.Session], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[core.Session], error) {
 				v, err := d.Sessions.Get(ctx, id)
 				return ok(v), err
 			})
 		})
 	register(s, route{id: "list-runs", method: "GET", path: "/sessions/{id}/runs", tag: tag, have: have, summary: "Runs of a session"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.List[core.Run]], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.List[core.Run]], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[api.List[core.Run]], error) {
 				v, err := d.Sessions.Runs(ctx, id)
 				return listOf(v, ""), err
 			})
 		})
 	register(s, route{id: "list-attempts", method: "GET", path: "/runs/{id}/attempts", tag: tag, have: have, summary: "Attempts of a run, in order"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.List[core.Attempt]], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.List[core.Attempt]], error) {
 			id, err := core.ParseID[core.RunID]("run_", in.ID)
 			if err != nil {
 				return nil, err
@@ -78,7 +78,7 @@ func (s *Server) steeringRoutes() {
 	have := d.Steering != nil
 	register(s, route{id: "stop-session", method: "POST", path: "/sessions/{id}/stop", tag: tag, status: 204, have: have, summary: "Stop the run under way; the work so far is kept"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body api.Reason
 		},
 		) (*none, error) {
@@ -87,21 +87,21 @@ func (s *Server) steeringRoutes() {
 			})
 		})
 	register(s, route{id: "continue-session", method: "POST", path: "/sessions/{id}/continue", tag: tag, have: have, summary: "Go on after a stop, a failure or a hand-over"},
-		func(ctx context.Context, by core.Author, in *idIn) (*out[core.Prompt], error) {
+		func(ctx context.Context, by core.Author, in *IDIn) (*out[core.Prompt], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[core.Prompt], error) {
 				v, err := d.Steering.Continue(ctx, id, by)
 				return ok(v), err
 			})
 		})
 	register(s, route{id: "archive-session", method: "DELETE", path: "/sessions/{id}", tag: tag, status: 204, have: have, summary: "Archive a session: its sandbox goes, its log stays"},
-		func(ctx context.Context, by core.Author, in *idIn) (*none, error) {
+		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
 			return withSession(in.ID, func(id core.SessionID) (*none, error) {
 				return nil, d.Steering.Archive(ctx, id, by)
 			})
 		})
 	register(s, route{id: "set-budget", method: "PUT", path: "/sessions/{id}/budget", tag: tag, have: have, summary: "Raise the budget of a session"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body core.Budget
 		},
 		) (*out[core.Session], error) {
@@ -117,14 +117,14 @@ func (s *Server) workspaceRoutes() {
 	d := s.deps
 	have := d.Workspaces != nil
 	register(s, route{id: "session-diff", method: "GET", path: "/sessions/{id}/diff", tag: tag, have: have, summary: "What the session changed so far, against its base"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.Diff], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.Diff], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[api.Diff], error) {
 				v, err := d.Workspaces.Diff(ctx, id)
 				return ok(s.cutDiff(api.Diff{Diff: v})), err
 			})
 		})
 	type pathIn struct {
-		idIn
+		IDIn
 		Path string `query:"path" required:"true" minLength:"1" maxLength:"4096"`
 	}
 	register(s, route{id: "session-files", method: "GET", path: "/sessions/{id}/files", tag: tag, have: have, summary: "List a directory of the workspace"},
@@ -158,7 +158,7 @@ func (s *Server) promptRoutes() {
 			return ok(api.CreatedSession{Session: ses, Prompt: prompt}), err
 		})
 	register(s, route{id: "list-prompts", method: "GET", path: "/sessions/{id}/prompts", tag: tag, have: d.Sessions != nil, summary: "Prompts of a session, in order"},
-		func(ctx context.Context, _ core.Author, in *idIn) (*out[api.List[core.Prompt]], error) {
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.List[core.Prompt]], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[api.List[core.Prompt]], error) {
 				v, err := d.Sessions.Prompts(ctx, id)
 				return listOf(v, ""), err
@@ -166,7 +166,7 @@ func (s *Server) promptRoutes() {
 		})
 	register(s, route{id: "create-prompt", method: "POST", path: "/sessions/{id}/prompts", tag: tag, status: http.StatusCreated, have: have, summary: "Queue a follow-up; stored when answered"},
 		func(ctx context.Context, by core.Author, in *struct {
-			idIn
+			IDIn
 			Body api.CreatePrompt
 		},
 		) (*out[core.Prompt], error) {
@@ -178,12 +178,12 @@ func (s *Server) promptRoutes() {
 	s.queueRoutes()
 }
 
-type promptIn struct {
-	idIn
+type PromptIn struct {
+	IDIn
 	Prompt string `path:"prompt" maxLength:"100"`
 }
 
-func withPrompt[O any](in promptIn, f func(core.SessionID, core.PromptID) (*O, error)) (*O, error) {
+func withPrompt[O any](in PromptIn, f func(core.SessionID, core.PromptID) (*O, error)) (*O, error) {
 	return withSession(in.ID, func(id core.SessionID) (*O, error) {
 		prompt, err := core.ParseID[core.PromptID]("prm_", in.Prompt)
 		if err != nil {
@@ -199,28 +199,28 @@ func (s *Server) queueRoutes() {
 	have := d.Prompts != nil
 	register(s, route{id: "edit-prompt", method: "PATCH", path: "/sessions/{id}/prompts/{prompt}", tag: tag, have: have, summary: "Change the text of a queued prompt"},
 		func(ctx context.Context, by core.Author, in *struct {
-			promptIn
+			PromptIn
 			Body api.EditPrompt
 		},
 		) (*out[core.Prompt], error) {
-			return withPrompt(in.promptIn, func(id core.SessionID, prompt core.PromptID) (*out[core.Prompt], error) {
+			return withPrompt(in.PromptIn, func(id core.SessionID, prompt core.PromptID) (*out[core.Prompt], error) {
 				v, err := d.Prompts.EditPrompt(ctx, id, prompt, in.Body.Text, by)
 				return ok(v), err
 			})
 		})
 	register(s, route{id: "remove-prompt", method: "DELETE", path: "/sessions/{id}/prompts/{prompt}", tag: tag, status: 204, have: have, summary: "Withdraw a queued prompt"},
-		func(ctx context.Context, by core.Author, in *promptIn) (*none, error) {
+		func(ctx context.Context, by core.Author, in *PromptIn) (*none, error) {
 			return withPrompt(*in, func(id core.SessionID, prompt core.PromptID) (*none, error) {
 				return nil, d.Prompts.RemovePrompt(ctx, id, prompt, by)
 			})
 		})
 	register(s, route{id: "move-prompt", method: "POST", path: "/sessions/{id}/prompts/{prompt}/move", tag: tag, status: 204, have: have, summary: "Move a queued prompt within the queue"},
 		func(ctx context.Context, by core.Author, in *struct {
-			promptIn
+			PromptIn
 			Body api.MovePrompt
 		},
 		) (*none, error) {
-			return withPrompt(in.promptIn, func(id core.SessionID, prompt core.PromptID) (*none, error) {
+			return withPrompt(in.PromptIn, func(id core.SessionID, prompt core.PromptID) (*none, error) {
 				return nil, d.Prompts.MovePrompt(ctx, id, prompt, in.Body.Position, by)
 			})
 		})

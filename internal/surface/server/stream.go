@@ -18,7 +18,7 @@ import (
 )
 
 type eventsIn struct {
-	idIn
+	IDIn
 	After       int64  `query:"after" minimum:"0" doc:"events after this number"`
 	Follow      bool   `query:"follow" default:"true" doc:"false: one page of JSON instead of a stream"`
 	Limit       int    `query:"limit" minimum:"1" maximum:"500" doc:"of a page"`
@@ -157,7 +157,7 @@ func (s *Server) follow(st *stream, ctx context.Context, subject string, after i
 	}
 }
 
-func (s *Server) rerun(ctx context.Context, by core.Author, in *idIn) (*huma.StreamResponse, error) {
+func (s *Server) rerun(ctx context.Context, by core.Author, in *IDIn) (*huma.StreamResponse, error) {
 	return withEvidence(in.ID, func(id core.EvidenceID) (*huma.StreamResponse, error) {
 		if _, _, err := s.deps.Evidence.Manifest(ctx, id); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ func (s *Server) terminalRoutes() {
 	register(s, route{id: "session-terminal", method: "GET", path: "/sessions/{id}/terminal", tag: "sessions", stream: true, have: s.deps.Terminals != nil, summary: "Run a command in the sandbox over a WebSocket: ExecRequest first, then bytes both ways, ExecEnd last", content: map[string]*huma.MediaType{
 		octets: {Schema: &huma.Schema{Type: "string", Description: "101 Switching Protocols; frames as docs/api.md describes"}},
 	}},
-		func(_ context.Context, by core.Author, in *idIn) (*huma.StreamResponse, error) {
+		func(_ context.Context, by core.Author, in *IDIn) (*huma.StreamResponse, error) {
 			return withSession(in.ID, func(id core.SessionID) (*huma.StreamResponse, error) {
 				return &huma.StreamResponse{Body: func(hctx huma.Context) {
 					r, w := humago.Unwrap(hctx)

@@ -45,8 +45,13 @@ func Decode[T any](ev core.Event) T {
 	return v
 }
 
-// Cost and Money are amounts for people.
-func Cost(c core.Cost) string { return c.String() }
+// Cost is an amount for people.
+func Cost(c core.Cost) string {
+	if c == (core.Cost{}) {
+		return "$0"
+	}
+	return c.String()
+}
 
 // Money drops the digits that say nothing: $2.50, but $0.0042.
 func Money(m core.Money) string {

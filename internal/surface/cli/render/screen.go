@@ -15,6 +15,7 @@ type screen struct {
 	frame   int
 	blank   bool // the last line printed was empty
 	started bool
+	count   int // lines printed
 }
 
 func (s *screen) raw(text string) {
@@ -27,6 +28,7 @@ func (s *screen) raw(text string) {
 func (s *screen) line(indent int, text string) {
 	s.clear()
 	s.started = true
+	s.count++
 	if text == "" {
 		s.blank = true
 		s.raw("\n")

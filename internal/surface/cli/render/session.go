@@ -22,19 +22,23 @@ type Session struct {
 	runAt   time.Time
 	parts   []string // timed parts of a start that wait for their line
 	last    time.Time
+	// oneLine is how many lines were out after a node that took one line: when
+	// nothing came between, the next one follows without a gap.
+	oneLine int
 }
 
+// Both remember when it began and when we saw that, which is later when an
+// old log is shown.
 type nodeState struct {
 	core.NodeData
-	at      time.Time
-	printed bool // its header is out
+	at, seen time.Time
+	printed  bool // its header is out
 }
 
 type toolState struct {
-	title  string
-	at     time.Time
-	told   time.Duration // how long it ran when we last said so
-	nextAt time.Duration
+	title    string
+	at, seen time.Time
+	next     time.Duration // when to say that it still runs
 }
 
 type totals struct {
@@ -61,10 +65,9 @@ func (s *Session) Close() {
 	s.clear()
 }
 
-// Header prints what session this is.
+// Header prints what session this is; what was asked comes with the events.
 func (s *Session) Header(ses core.Session) {
 	st := s.o.Style
-	s.line(0, st.Bold(Cut(Line(ses.Title), s.o.Width)))
 	facts := []string{string(ses.ID), s.environment(), "base " + Line(ses.Base)}
 	if ses.Base == "" {
 		facts = facts[:2]
@@ -84,37 +87,36 @@ func (s *Session) environment() string {
 	return "?"
 }
 
-// Tick redraws the bottom line. Without a terminal it says from time to time
-// that a long command still runs, and lets a header out that waited.
+// Tick is to be called a few times a second. It redraws the bottom line.
+// Without a terminal it says from time to time that a long command still
+// runs, and lets a header out that waited.
 func (s *Session) Tick() {
+	s.draw()
+	if s.o.Terminal || !s.o.Live {
+		return
+	}
 	now := s.o.Now()
+	if t := s.tool; t != nil && now.Sub(t.seen) >= t.next {
+		t.next *= 2
+		s.head()
+		s.line(2, s.o.Style.Dim("still running after "+coarse(now.Sub(t.at))+": "+Cut(t.title, s.o.Width-40)))
+	}
+	if s.node != nil && now.Sub(s.node.seen) > 3*time.Second {
+		s.head()
+	}
+}
+
+// draw shows on the bottom line what goes on.
+func (s *Session) draw() {
 	switch {
 	case s.tool != nil:
 		s.status(s.tool.title, s.tool.at)
-		s.stillRuns(now)
 	case s.draft != "":
 		s.status(s.draft, time.Time{})
 	case s.node != nil:
 		s.status(first(s.doing, Line(s.node.Title)), latest(s.doingAt, s.node.at))
 	case s.doing != "":
 		s.status(s.doing, s.doingAt)
-	}
-	if s.node != nil && !s.node.printed && !s.o.Terminal && now.Sub(s.node.at) > 3*time.Second {
-		s.head()
-	}
-}
-
-func (s *Session) stillRuns(now time.Time) {
-	if s.o.Terminal || !s.o.Live {
-		return
-	}
-	if s.tool.nextAt == 0 {
-		s.tool.nextAt = 20 * time.Second
-	}
-	if d := now.Sub(s.tool.at); d >= s.tool.nextAt {
-		s.tool.nextAt *= 2
-		s.head()
-		s.line(2, s.o.Style.Dim("still running after "+coarse(d)+": "+Cut(s.tool.title, s.o.Width-40)))
 	}
 }
 
@@ -155,7 +157,7 @@ func (s *Session) Event(ev core.Event) {
 	case core.EventToolStarted:
 		d := Decode[core.ToolData](ev)
 		s.draft = ""
-		s.tool = &toolState{title: Line(d.Title), at: ev.Time}
+		s.tool = &toolState{title: Line(d.Title), at: ev.Time, seen: s.o.Now(), next: 20 * time.Second}
 	case core.EventToolFinished:
 		s.tool = nil
 		s.toolDone(Decode[core.ToolData](ev))
@@ -168,7 +170,7 @@ func (s *Session) Event(ev core.Event) {
 	default:
 		s.rare(ev)
 	}
-	s.Tick()
+	s.draw()
 }
 
 func (s *Session) rare(ev core.Event) {
@@ -223,10 +225,7 @@ func (s *Session) head() {
 
 func (s *Session) nodeName(n core.NodeData) string {
 	st := s.o.Style
-	name := first(Line(n.Title), Line(n.Node))
-	if n.Number > 0 {
-		name = fmt.Sprintf("%d  %s", n.Number, name)
-	}
+	name := nodeTitle(n)
 	if n.Kind == "agent" {
 		return st.Bold(name) + st.Dim("  agent")
 	}
@@ -237,7 +236,7 @@ func (s *Session) nodeStarted(ev core.Event) {
 	if s.node != nil { // the one before was interrupted
 		s.head()
 	}
-	s.node = &nodeState{NodeData: Decode[core.NodeData](ev), at: ev.Time}
+	s.node = &nodeState{NodeData: Decode[core.NodeData](ev), at: ev.Time, seen: s.o.Now()}
 	s.doing, s.draft, s.tool = "", "", nil
 	if s.node.Kind == "agent" {
 		s.busy("thinking", ev.Time)
@@ -252,8 +251,7 @@ func (s *Session) nodeFinished(ev core.Event) {
 	if took == 0 && s.node != nil {
 		took = ev.Time.Sub(s.node.at)
 	}
-	mark, result := s.result(d.Result)
-	tail := result + st.Dim(st.Dot()+Duration(took))
+	tail := s.result(d.Result) + st.Dim(Duration(took))
 	detail := Line(d.Detail)
 	if s.node != nil && !s.node.printed {
 		if d.Title == "" {
@@ -262,39 +260,42 @@ func (s *Session) nodeFinished(ev core.Event) {
 		if d.Number == 0 {
 			d.Number = s.node.Number
 		}
-		name := first(Line(d.Title), Line(d.Node))
-		if d.Number > 0 {
-			name = fmt.Sprintf("%d  %s", d.Number, name)
+		name := nodeTitle(d)
+		if s.oneLine != s.count {
+			s.gap()
 		}
-		s.oneLine(name, mark, tail, detail)
+		s.line(0, st.Bold(Pad(Cut(name, s.o.Width-20), min(52, s.o.Width-20)))+"  "+tail)
+		s.oneLine = s.count
 	} else {
-		s.line(2, mark+" "+tail)
-		if detail != "" {
-			s.para(4, detail, st.Dim)
-		}
+		s.line(2, tail)
+	}
+	if detail != "" {
+		s.para(4, detail, st.Dim)
 	}
 	s.node, s.tool, s.draft, s.doing = nil, nil, "", ""
 }
 
-func (s *Session) oneLine(name, mark, tail, detail string) {
-	st := s.o.Style
-	s.gap()
-	s.line(0, st.Bold(Pad(name, 32))+"  "+mark+" "+tail)
-	if detail != "" {
-		s.para(3, detail, st.Dim)
+func nodeTitle(n core.NodeData) string {
+	name := first(Line(n.Title), Line(n.Node))
+	if n.Number > 0 {
+		name = fmt.Sprintf("%d  %s", n.Number, name)
 	}
+	return name
 }
 
-// result paints the edge that a node took.
-func (s *Session) result(word string) (mark, text string) {
+// result paints the edge that a node took; one that just went well needs no
+// word.
+func (s *Session) result(word string) string {
 	st := s.o.Style
 	switch word {
-	case "", "ok", "done", "passed", "pass", "green", "clean", "proven", "delivered":
-		return st.Good(), st.Green(first(Words(word), "done"))
-	case "failed", "fail", "error", "broken", "red":
-		return st.Bad(), st.Red(Words(word))
+	case "", "ok", "done", "finished":
+		return st.Good() + " "
+	case "passed", "pass", "green", "clean", "proven", "delivered", "answered":
+		return st.Good() + " " + st.Green(Words(word)) + st.Dim(st.Dot())
+	case "failed", "fail", "error", "broken", "red", "fault", "timeout", "model_failed":
+		return st.Bad() + " " + st.Red(Words(word)) + st.Dim(st.Dot())
 	}
-	return st.Yellow(st.either("→", "->")), st.Yellow(Words(word))
+	return st.Yellow(st.Arrow()+" "+Words(word)) + st.Dim(st.Dot())
 }
 
 func (s *Session) delta(text string) {

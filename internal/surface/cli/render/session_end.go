@@ -93,7 +93,7 @@ func (s *Session) runFinished(ev core.Event) {
 	}
 	facts := []string{st.Bold(word)}
 	if !s.runAt.IsZero() && ev.Time.After(s.runAt) {
-		facts = append(facts, "in "+Duration(ev.Time.Sub(s.runAt)))
+		facts[0] += " in " + Duration(ev.Time.Sub(s.runAt))
 	}
 	if s.totals.calls > 0 {
 		c := Count(int(s.totals.calls), "model call")
@@ -290,7 +290,7 @@ type approvalData struct {
 	ID       core.ApprovalID    `json:"id"`
 	State    core.ApprovalState `json:"state"`
 	Question string             `json:"question"`
-	By       string             `json:"by"`
+	By       string             `json:"decided_by"`
 	Deadline time.Time          `json:"deadline"`
 }
 

@@ -314,9 +314,9 @@ func (s *Session) check(d core.CheckData) {
 		}
 	default:
 		mark = st.Bad()
-		if d.Cell == "D" || d.Cell == "A" { // red there says something, and nothing bad
-			mark = st.Yellow(st.either("✗", "!!"))
-		}
+	}
+	if d.Cell == "A" || d.Cell == "D" { // the old code: red is no news there
+		mark = st.Dim(st.either("•", "*"))
 	}
 	s.line(2, mark+" "+name+"  "+strings.Join(facts, st.Dim(st.Dot())))
 	if d.Detail != "" {
