@@ -76,6 +76,9 @@ type Network struct {
 	watching   sync.WaitGroup
 }
 
+// Instance names this network among all of the machine.
+func (n *Network) Instance() string { return n.jail.Instance() }
+
 // Open starts resolver and proxies and puts every sandbox on record back under
 // its policy.
 func Open(ctx context.Context, deps Deps, opts Options) (*Network, error) {

@@ -106,7 +106,9 @@ func (e *executor) Execute(ctx context.Context, job session.Job) (session.Ending
 }
 
 // Kill implements session.Executor.
-func (e *executor) Kill(ctx context.Context, id core.SessionID) error { return e.workspaces.Kill(ctx, id) }
+func (e *executor) Kill(ctx context.Context, id core.SessionID) error {
+	return e.workspaces.Kill(ctx, id)
+}
 
 // budget meters model calls on the session that asked.
 type budget struct{ s *session.Service }
@@ -249,4 +251,3 @@ func (u usage) add(ctx context.Context, out *api.UsageReport, index map[string]i
 	}
 	return nil
 }
-

@@ -96,7 +96,7 @@ func (r *buildRun) execute(ctx context.Context) (core.Snapshot, error) {
 		snap, err = r.machine.Freeze(ctx, snapshot.Draft{
 			Base: base, Environment: r.env.ID, Build: r.build.ID, Commit: commit, Runtime: snapshot.Runtime{Init: r.b.opts.InitVersion},
 			Labels: map[string]string{
-				LabelKey: key, LabelRecipe: r.recipe.Digest(), LabelBase: r.image.Digest, LabelFamily: r.image.OS.ID, LabelEnv: strings.Join(r.image.Env, "\n"),
+				LabelKey: key, LabelRecipe: r.recipe.Digest(), LabelBase: r.image.Digest, LabelOS: r.image.OS.ID, LabelCodename: r.image.OS.Codename, LabelEnv: strings.Join(r.image.Env, "\n"),
 			},
 		})
 		return fmt.Sprintf("%s, %d MiB above the base", snap.ID, snap.Bytes>>20), false, err
@@ -215,7 +215,7 @@ func (r *buildRun) start(ctx context.Context, commit string) error {
 		policy := r.recipe.BuildNetwork
 		var err error
 		r.machine, err = r.b.d.Launcher.Launch(ctx, LaunchRequest{
-			Layers: r.image.Layers, Purpose: "build", Owner: string(r.build.ID), Family: r.image.OS.ID,
+			Layers: r.image.Layers, Purpose: "build", Owner: string(r.build.ID), OS: Distribution{r.image.OS.ID, r.image.OS.Codename},
 			Env: append(append([]string{}, r.image.Env...), r.recipe.Environ()...), Policy: &policy, Limits: limits, Services: r.recipe.GuestServices(),
 			SkipServices: true,
 		})

@@ -37,7 +37,10 @@ type Registry interface {
 
 // Settings are what the host's package managers are set to, for a sandbox of
 // some distribution: no secret among them.
-type Settings func(ctx context.Context, family string) (env []string, files []guest.SetupFile)
+type Settings func(ctx context.Context, os Distribution) (env []string, files []guest.SetupFile)
+
+// Distribution is what an image's /etc/os-release says.
+type Distribution struct{ ID, Codename string }
 
 // LauncherDeps are the parts a Launcher speaks to.
 type LauncherDeps struct {
@@ -60,8 +63,8 @@ type LaunchRequest struct {
 	Layers   []string // of a base image, topmost first, when there is no snapshot yet
 	Purpose  string   // "session", "build", "proof"
 	Owner    string
-	Family   string   // distribution of the base image, where there is no snapshot yet
-	Env      []string // of the recipe, and of the image where there is no snapshot yet
+	OS       Distribution // of the base image, where there is no snapshot yet
+	Env      []string     // of the recipe, and of the image where there is no snapshot yet
 	Policy   *core.NetworkPolicy
 	Limits   core.Limits
 	Services []guest.Service
@@ -73,11 +76,12 @@ type LaunchRequest struct {
 
 // Labels of the snapshots that this package makes.
 const (
-	LabelKey    = "key"    // what the build depended on
-	LabelRecipe = "recipe" // digest
-	LabelBase   = "base"   // digest of the base image
-	LabelFamily = "family" // distribution of the base image: "debian", "alpine", ...
-	LabelEnv    = "env"    // environment of the image, one NAME=value a line
+	LabelKey      = "key"      // what the build depended on
+	LabelRecipe   = "recipe"   // digest
+	LabelBase     = "base"     // digest of the base image
+	LabelOS       = "os"       // distribution of the base image: "debian", "alpine", ...
+	LabelCodename = "codename" // its suite: "bookworm"
+	LabelEnv      = "env"      // environment of the image, one NAME=value a line
 )
 
 // ImageEnv is what the base image puts into the environment.
@@ -114,7 +118,7 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 		}
 		defer release() // by then the sandbox's row names the snapshot
 		labels = manifest.Labels
-		req.Family = manifest.Labels[LabelFamily]
+		req.OS = Distribution{manifest.Labels[LabelOS], manifest.Labels[LabelCodename]}
 		req.Env = append(ImageEnv(manifest), req.Env...)
 	}
 	report := req.Report
@@ -226,7 +230,7 @@ func (m *Machine) introduce(ctx context.Context, req LaunchRequest) error {
 		setup.Resolver = m.handle.Resolver.String()
 	}
 	if m.l.d.Settings != nil {
-		setup.Env, setup.Files = m.l.d.Settings(ctx, req.Family)
+		setup.Env, setup.Files = m.l.d.Settings(ctx, req.OS)
 	}
 	setup.Env = append(setup.Env, m.handle.Env...)
 	setup.Env = append(setup.Env, req.Env...)
