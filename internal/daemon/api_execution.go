@@ -13,7 +13,6 @@ import (
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
-	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot/overlay"
@@ -41,66 +40,19 @@ func slicePage[T any](list []T, page core.Page) ([]T, string, error) {
 }
 
 // environments gives the interface environments and builds.
-type environments struct {
-	b     *environment.Builder
-	db    *store.DB
-	repos environment.Repositories
-}
+type environments struct{ *environment.Builder }
 
 var _ server.Environments = environments{}
 
+// Build implements server.Environments.
 func (e environments) Build(ctx context.Context, req server.BuildRequest) (core.Build, error) {
-	return e.b.Build(ctx, environment.BuildRequest(req))
+	return e.Builder.Build(ctx, environment.BuildRequest{Source: req.Source, Name: req.Name, Ref: req.Ref, Fresh: req.Fresh, By: req.By})
 }
 
-func (e environments) Get(ctx context.Context, ref string) (core.Environment, error) {
-	return e.db.Environment(ctx, ref)
-}
-
-func (e environments) List(ctx context.Context, page core.Page) ([]core.Environment, string, error) {
-	return e.db.Environments(ctx, page)
-}
-
-func (e environments) Builds(ctx context.Context, id core.EnvironmentID, page core.Page) ([]core.Build, string, error) {
-	return e.db.Builds(ctx, id, page)
-}
-
-func (e environments) GetBuild(ctx context.Context, id core.BuildID) (core.Build, error) {
-	return e.db.Build(ctx, id)
-}
-
-func (e environments) Remove(ctx context.Context, id core.EnvironmentID, _ core.Author) error {
-	return e.b.Remove(ctx, id)
-}
-
-// Recipe returns the text that the newest snapshot was built from.
+// Recipe implements server.Environments.
 func (e environments) Recipe(ctx context.Context, id core.EnvironmentID) (api.Recipe, error) {
-	env, err := e.db.Environment(ctx, string(id))
-	if err != nil {
-		return api.Recipe{}, err
-	}
-	repo, err := e.repos.Mirror(ctx, env)
-	if err != nil {
-		return api.Recipe{}, err
-	}
-	commit := ""
-	if env.Snapshot != "" {
-		snap, err := e.db.Snapshot(ctx, env.Snapshot)
-		if err != nil {
-			return api.Recipe{}, err
-		}
-		commit = snap.Commit
-	} else if commit, err = repo.Resolve(ctx, env.DefaultBranch); err != nil {
-		return api.Recipe{}, err
-	}
-	for _, file := range recipe.Files() {
-		text, _, err := repo.ShowFile(ctx, commit, file, 1<<20)
-		if core.Is(err, core.NotFound) {
-			continue
-		}
-		return api.Recipe{File: file, Commit: commit, Text: string(text)}, err
-	}
-	return api.Recipe{}, core.E("api.recipe", core.NotFound, nil, "environment %s has no recipe at %.12s", env.Name, commit)
+	r, err := e.Builder.Recipe(ctx, id)
+	return api.Recipe{File: r.File, Commit: r.Commit, Text: r.Text}, err
 }
 
 // snapshots gives the interface snapshots.
@@ -155,11 +107,8 @@ func (s sandboxes) List(ctx context.Context) ([]api.Sandbox, error) {
 			shown.Session = core.SessionID(row.Owner)
 		}
 		var h sandbox.Handle
-		if json.Unmarshal(row.Handle, &h) == nil {
-			shown.Snapshot = core.SnapshotID(h.Origin)
-			if h.Guest.IsValid() {
-				shown.Address = h.Guest.Addr().String()
-			}
+		if json.Unmarshal(row.Handle, &h) == nil && h.Guest.IsValid() {
+			shown.Address = h.Guest.Addr().String()
 		}
 		if status, err := s.driver.Status(ctx, row.ID); err == nil {
 			shown.State = status.State
@@ -206,14 +155,14 @@ func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req ap
 	if len(argv) == 0 {
 		argv = []string{"/bin/sh", "-c", "[ -x /bin/bash ] && exec /bin/bash -l; exec /bin/sh -l"}
 	}
-	cmd := guest.Command{Argv: argv, Dir: req.Dir, Env: req.Env, Stdin: req.Stdin, User: w.Recipe().User}
+	cmd := guest.Command{Argv: argv, Dir: req.Dir, Env: req.Env, Stdin: req.Stdin, User: w.Machine().User()}
 	if req.PTY != nil {
 		cmd.PTY = &guest.Size{Rows: req.PTY.Rows, Cols: req.PTY.Cols}
 	}
 	g := w.Machine().Guest()
 	p, err := g.Start(ctx, cmd)
 	if err != nil {
-		return nil, w.Machine().Died(ctx, err)
+		return nil, w.Machine().Explain(ctx, err)
 	}
 	t := &terminal{g: g, id: p.ID, pty: req.PTY != nil}
 	context.AfterFunc(ctx, func() {

@@ -24,7 +24,7 @@ func (b box) died(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	return b.machine.Died(ctx, err)
+	return b.machine.Explain(ctx, err)
 }
 
 func process(p guest.Process) tool.Process {

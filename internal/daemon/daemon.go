@@ -35,10 +35,12 @@ import (
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
+	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge/local"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/model"
@@ -67,6 +69,7 @@ type Options struct {
 
 	MaxSessions int // that run at once; default 4
 	MaxRooms    int // of one proof at once; default 2
+	MaxProofs   int // sandboxes of all proofs at once; 0 is no bound
 	Reruns      int
 	Ranges      []netip.Prefix
 	Gate        codechange.Gate
@@ -94,6 +97,9 @@ type Daemon struct {
 	engine     *blueprint.Engine
 	forge      *local.Forge
 	repos      *repositories
+	changes    *change.Service
+	crier      *townCrier
+	runtime    snapshot.Runtime
 	git        *gitcmd.Git
 	images     *image.Store
 	blobs      *blob.Store
@@ -194,8 +200,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if err := d.snapshots.Recover(ctx); err != nil {
 		return err
 	}
-	adopted, removed, err := environment.Recover(ctx, d.db, d.driver, d.workspaces.Keep(ctx))
-	if err != nil {
+	if err := d.launcher.Recover(ctx, d.workspaces.Keep(ctx)); err != nil {
 		return err
 	}
 	if d.network != nil {
@@ -207,10 +212,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	if adopted+removed > 0 {
-		d.log.Info("took over sandboxes", "adopted", adopted, "removed", removed)
-	}
-	return d.builder.Recover(ctx)
+	return d.builder.Start(ctx)
 }
 
 // serve opens the interface and lets the runners go.
@@ -233,7 +235,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
 		d.sessions.Run,
 		d.denials.run,
-		d.pollForge,
+		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {
 		d.wg.Go(func() {
 			if err := loop(run); err != nil && run.Err() == nil {
@@ -266,9 +268,12 @@ func (d *Daemon) Close(ctx context.Context) error {
 	}
 	d.wg.Wait()
 	if d.builder != nil {
-		d.builder.Close()
+		_ = d.builder.Close()
 	}
 	var errs []error
+	if d.launcher != nil {
+		errs = append(errs, d.launcher.Close())
+	}
 	if d.driver != nil {
 		errs = append(errs, d.driver.Close())
 	}
@@ -291,8 +296,7 @@ func (d *Daemon) Teardown(ctx context.Context) error {
 		d.stop()
 	}
 	d.wg.Wait()
-	d.builder.Close()
-	var errs []error
+	errs := []error{d.builder.Close(), d.launcher.Close()}
 	ids, err := d.driver.List(ctx)
 	errs = append(errs, err)
 	for _, id := range ids {

@@ -5,16 +5,18 @@ import (
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
+	"drydock/internal/control/event"
+	"drydock/internal/control/session"
 	"drydock/internal/core"
-	"drydock/internal/delivery/forge"
+	"drydock/internal/delivery/change"
 	"drydock/internal/store"
 )
 
 // deliverer brings branches and changes to the forge.
 type deliverer struct {
-	forge forge.Forge
-	repos *repositories
-	db    *store.DB
+	changes *change.Service
+	repos   *repositories
+	db      *store.DB
 }
 
 var _ codechange.Deliverer = deliverer{}
@@ -33,7 +35,10 @@ func (d deliverer) Publish(ctx context.Context, job blueprint.Job, branch, head,
 	if err != nil {
 		return err
 	}
-	return d.forge.Push(ctx, forge.Push{Repository: env.Name, Branch: branch, Commit: head, Expected: expected, From: repo.Dir()})
+	return d.changes.Push(ctx, change.PushRequest{
+		Key: "push:" + string(job.Session.ID) + ":" + head, Session: job.Session.ID, Repository: env.Name,
+		Branch: branch, Commit: head, Expected: expected, From: repo.Dir(),
+	})
 }
 
 // Remote implements codechange.Deliverer.
@@ -42,7 +47,7 @@ func (d deliverer) Remote(ctx context.Context, job blueprint.Job, branch string)
 	if err != nil {
 		return "", core.Change{}, err
 	}
-	head, err := d.forge.Branch(ctx, env.Name, branch)
+	head, err := d.changes.Branch(ctx, env.Name, branch)
 	if err != nil {
 		return "", core.Change{}, err
 	}
@@ -50,8 +55,8 @@ func (d deliverer) Remote(ctx context.Context, job blueprint.Job, branch string)
 	if err != nil || s.Change == "" {
 		return head, core.Change{}, err
 	}
-	change, err := d.forge.Change(ctx, s.Change)
-	return head, change, err
+	c, err := d.changes.Get(ctx, string(s.Change))
+	return head, c, err
 }
 
 // Deliver implements codechange.Deliverer.
@@ -60,18 +65,38 @@ func (d deliverer) Deliver(ctx context.Context, v codechange.Delivery) (core.Cha
 	if err != nil {
 		return core.Change{}, err
 	}
-	s, err := d.db.Session(ctx, v.Job.Session.ID)
-	if err != nil {
-		return core.Change{}, err
-	}
-	if s.Change != "" {
-		return d.forge.UpdateChange(ctx, s.Change, forge.ChangeUpdate{
-			Body: &v.Body, Evidence: &v.Evidence, Verdict: &v.Verdict, Head: &v.Head, Authors: v.Authors,
-		})
-	}
-	change, _, err := d.forge.OpenChange(ctx, forge.NewChange{
-		Key: v.Key, Repository: env.Name, Environment: env.ID, Session: s.ID, Title: v.Title, Body: v.Body,
-		Base: v.Base, Branch: v.Branch, Authors: v.Authors, Evidence: v.Evidence, Verdict: v.Verdict,
+	done, err := d.changes.Deliver(ctx, change.DeliverRequest{
+		Key: v.Key, Session: v.Job.Session.ID, Environment: env.ID, Repository: env.Name, Title: v.Title, Body: v.Body,
+		Base: v.Base, Branch: v.Branch, Head: v.Head, Authors: v.Authors, Evidence: v.Evidence, Verdict: v.Verdict,
 	})
-	return change, err
+	return done.Change, err
+}
+
+// townCrier brings what people do to changes into sessions.
+type townCrier struct {
+	s   *session.Service
+	db  *store.DB
+	log *event.Log
+}
+
+var _ change.Sessions = (*townCrier)(nil)
+
+// Prompt implements change.Sessions.
+func (t *townCrier) Prompt(ctx context.Context, id core.SessionID, p core.NewPrompt) (core.PromptID, error) {
+	got, err := t.s.Prompt(ctx, id, p)
+	return got.ID, err
+}
+
+// Record implements change.Sessions: the key is a row, written with the event.
+func (t *townCrier) Record(ctx context.Context, id core.SessionID, key string, e core.Event) error {
+	return t.db.Tx(ctx, func(tx *store.Tx) error {
+		_, fresh, err := tx.IntendEffect(ctx, store.Effect{ID: "event:" + key, Kind: "event", Subject: string(id), Request: e.Data})
+		if err != nil || !fresh {
+			return err
+		}
+		if _, err := t.log.AppendTx(ctx, tx, string(id), e); err != nil {
+			return err
+		}
+		return tx.FinishEffect(ctx, "event:"+key, store.EffectDone, nil)
+	})
 }

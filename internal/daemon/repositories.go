@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"sync"
 
@@ -17,22 +18,30 @@ type repositories struct {
 	forge forge.Forge
 	git   *gitcmd.Git
 	dir   string
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	open map[core.EnvironmentID]*mirror.Mirror
 }
 
-func newRepositories(f forge.Forge, git *gitcmd.Git, dir string) *repositories {
-	return &repositories{forge: f, git: git, dir: dir, open: map[core.EnvironmentID]*mirror.Mirror{}}
+func newRepositories(f forge.Forge, git *gitcmd.Git, dir string, log *slog.Logger) *repositories {
+	return &repositories{forge: f, git: git, dir: dir, log: log, open: map[core.EnvironmentID]*mirror.Mirror{}}
 }
 
-// Import implements environment.Repositories.
-func (r *repositories) Import(ctx context.Context, name, source string) (string, error) {
-	repo, _, err := r.forge.EnsureRepository(ctx, forge.RepositorySpec{Name: name, Source: source})
-	return repo.Location, err
+// Refresh takes the source of an environment into the forge: branches move
+// forward only, what has diverged is told and left alone.
+func (r *repositories) Refresh(ctx context.Context, env core.Environment) error {
+	_, got, err := r.forge.EnsureRepository(ctx, forge.RepositorySpec{Name: env.Name, Environment: env.ID, Source: env.Source})
+	if err != nil {
+		return err
+	}
+	for _, b := range got.Diverged {
+		r.log.Warn("a branch went two ways", "environment", env.Name, "branch", b.Branch, "here", b.Here, "source", b.Source)
+	}
+	return nil
 }
 
-// Mirror implements environment.Repositories.
+// Mirror opens the mirror of an environment. It follows the forge.
 func (r *repositories) Mirror(ctx context.Context, env core.Environment) (*mirror.Mirror, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"io"
 	"net/http"
-	"time"
 
 	"drydock/internal/control/proving"
 	"drydock/internal/control/workspace"
@@ -18,8 +16,6 @@ import (
 	"drydock/internal/surface/api"
 	"drydock/internal/surface/server"
 )
-
-func jsonInto(raw json.RawMessage, out any) bool { return json.Unmarshal(raw, out) == nil }
 
 func digestOf(r io.Reader) (string, error) {
 	h := sha256.New()
@@ -42,8 +38,8 @@ func (d *Daemon) handler() (*server.Server, error) {
 	return server.New(server.Deps{
 		Log: d.log, Tokens: who, Sessions: s, Prompts: s, Steering: s,
 		Workspaces: look{d.workspaces}, Terminals: look{d.workspaces}, Events: d.events,
-		Environments: environments{b: d.builder, db: d.db, repos: d.repos}, Snapshots: snapshots{d.snapshots, d.db},
-		Sandboxes: sandboxes{d.db, d.driver}, Evidence: proofs{d.prover}, Blobs: blobs{d.blobs}, Usage: usage{d.db},
+		Environments: environments{d.builder}, Snapshots: snapshots{d.snapshots, d.db},
+		Sandboxes: sandboxes{d.db, d.driver}, Changes: changes{d.changes}, Review: changes{d.changes}, Evidence: proofs{d.prover}, Blobs: blobs{d.blobs}, Usage: usage{d.db},
 		Git: func(core.Author) http.Handler { return git },
 	}, server.Options{Version: d.opts.Version})
 }
@@ -85,16 +81,3 @@ func (p proofs) Rerun(ctx context.Context, id core.EvidenceID, _ core.Author, pr
 
 // pictures is the browser of a session's sandbox.
 func (d *Daemon) pictures(*workspace.Workspace) tool.Pictures { return nil }
-
-// pollForge looks at what people did to changes beside Drydock.
-func (d *Daemon) pollForge(ctx context.Context) error {
-	tick := time.NewTicker(2 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"drydock/internal/containment"
 	"drydock/internal/containment/egress"
@@ -15,6 +16,7 @@ import (
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
+	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge/local"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/guest"
@@ -29,7 +31,6 @@ import (
 	"drydock/internal/harness/agent/builtin"
 	"drydock/internal/harness/model"
 	"drydock/internal/harness/tool"
-	"drydock/internal/store"
 )
 
 // jail gives the driver the network of containment.
@@ -90,7 +91,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.snapshots, err = overlay.New(overlay.Deps{Rows: d.db, Uses: d.uses, Log: d.log}, overlay.Options{Dir: dir})
+	d.snapshots, err = overlay.New(overlay.Deps{Rows: d.db, Uses: func(ctx context.Context) ([]snapshot.Use, error) { return environment.Uses(ctx, d.db) }, Log: d.log}, overlay.Options{Dir: dir})
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	if d.images, err = image.New(opts); err != nil {
 		return err
 	}
-	return d.openEnvironments(ctx, found)
+	return d.openEnvironments(found)
 }
 
 // upstream is the proxy that the host itself has to use.
@@ -123,65 +124,86 @@ func upstream(environ []string) egress.Upstream {
 	return egress.Upstream{HTTP: get("http_proxy"), HTTPS: get("https_proxy", "HTTPS_PROXY"), No: get("no_proxy", "NO_PROXY")}
 }
 
-// uses names what needs snapshots now.
-func (d *Daemon) uses(ctx context.Context) ([]snapshot.Use, error) {
-	var out []snapshot.Use
-	page := core.Page{Limit: core.MaxPage}
-	for {
-		list, next, err := d.db.Environments(ctx, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range list {
-			if e.Snapshot != "" {
-				out = append(out, snapshot.Use{By: "environment " + e.Name, Snapshot: e.Snapshot})
-			}
-		}
-		if next == "" {
-			break
-		}
-		page.Cursor = next
-	}
-	page.Cursor = ""
-	for {
-		list, next, err := d.db.Sessions(ctx, core.SessionFilter{}, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range list {
-			if s.Snapshot != "" {
-				out = append(out, snapshot.Use{By: "session " + string(s.ID), Snapshot: s.Snapshot})
-			}
-		}
-		if next == "" {
-			break
-		}
-		page.Cursor = next
-	}
-	rows, err := d.db.LiveSandboxes(ctx)
+// openEnvironments opens the launcher.
+func (d *Daemon) openEnvironments(found registries.Settings) error {
+	runtime, err := fileDigest(d.opts.Runsc)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, row := range rows {
-		if h, ok := handleOf(row); ok && h.Origin != "" {
-			out = append(out, snapshot.Use{By: "sandbox " + string(row.ID), Snapshot: core.SnapshotID(h.Origin)})
-		}
+	version, err := fileDigest(d.opts.Init)
+	if err != nil {
+		return err
 	}
-	return out, nil
-}
-
-func (d *Daemon) openEnvironments(_ context.Context, found registries.Settings) error {
-	settings := func(_ context.Context, os environment.Distribution) ([]string, []guest.SetupFile) {
-		var files []guest.SetupFile
-		for _, f := range found.Files(registries.Target{Distribution: os.ID, Suite: os.Codename}) {
-			files = append(files, guest.SetupFile{Path: f.Path, Mode: 0o644, Data: f.Data})
+	d.runtime = snapshot.Runtime{Driver: d.driver.Name(), Digest: runtime, Init: version}
+	settings := func(_ context.Context, policy *core.NetworkPolicy, h sandbox.Handle) (environment.Settings, error) {
+		if policy == nil {
+			return environment.Settings{}, nil
 		}
-		return found.Env, files
+		out := environment.Settings{Env: found.Env}
+		for _, f := range found.Files(registries.Target(d.distribution(h))) {
+			out.Files = append(out.Files, guest.SetupFile{Path: f.Path, Mode: 0o644, Data: f.Data})
+		}
+		return out, nil
 	}
 	d.launcher = environment.NewLauncher(environment.LauncherDeps{
-		Driver: d.driver, Snapshots: d.snapshots, Registry: environment.NewSandboxes(d.db), Settings: settings, Log: d.log,
+		Driver: d.driver, Snapshots: d.snapshots, Rows: d.db, Settings: settings, Log: d.log,
+	}, environment.LauncherOptions{
+		Defaults: d.opts.Limits, Runtime: d.runtime,
+		Places: map[string]int{environment.PurposeSession: d.opts.MaxSessions, environment.PurposeProof: d.opts.MaxProofs},
 	})
 	return nil
+}
+
+// distribution reads what a sandbox's base image says of itself: the lowest
+// layer that has the file. The file is data of an image, and only chooses among
+// settings.
+func (d *Daemon) distribution(h sandbox.Handle) distribution {
+	for i := len(h.Layers) - 1; i >= 0; i-- {
+		root, err := os.OpenRoot(h.Layers[i])
+		if err != nil {
+			continue
+		}
+		data, err := root.ReadFile("usr/lib/os-release")
+		_ = root.Close()
+		if err == nil {
+			return parseRelease(string(data))
+		}
+	}
+	return distribution{}
+}
+
+type distribution struct{ Distribution, Suite string }
+
+func parseRelease(text string) distribution {
+	var out distribution
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch value = strings.Trim(value, `"'`); name {
+		case "ID":
+			out.Distribution = value
+		case "VERSION_CODENAME":
+			out.Suite = value
+		}
+	}
+	return out
+}
+
+// base makes base images for the builder.
+func (d *Daemon) base(ctx context.Context, req environment.BaseRequest) (environment.BaseImage, error) {
+	packages := req.Packages
+	bootstrapped := strings.HasPrefix(req.Base, "debian:")
+	if !bootstrapped {
+		packages = nil
+	}
+	start := time.Now()
+	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress})
+	if err != nil {
+		return environment.BaseImage{}, err
+	}
+	return environment.BaseImage{
+		Digest: img.Digest, Layers: img.Layers, Installed: bootstrapped, Family: img.OS.ID, Cached: img.Created.Before(start),
+		Image: snapshot.Image{Env: img.Env, User: img.User},
+	}, nil
 }
 
 // openDelivery opens git, the forge and what joins them.
@@ -203,7 +225,9 @@ func (d *Daemon) openDelivery(context.Context) error {
 	if dir, err = d.dir("mirrors"); err != nil {
 		return err
 	}
-	d.repos = newRepositories(d.forge, d.git, dir)
+	d.repos = newRepositories(d.forge, d.git, dir, d.log)
+	d.crier = &townCrier{db: d.db, log: d.events}
+	d.changes = change.New(change.Deps{Forge: d.forge, Effects: d.db, Sessions: d.crier, Log: d.log}, change.Options{Interval: 2 * time.Second})
 	return nil
 }
 
@@ -213,25 +237,23 @@ func (d *Daemon) openControl(context.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := fileDigest(d.opts.Init)
+	d.builder, err = environment.NewBuilder(environment.BuilderDeps{
+		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Base: d.base, Log: d.log,
+		Append: func(ctx context.Context, subject string, events ...core.Event) error {
+			_, err := d.events.Append(ctx, subject, events...)
+			return err
+		},
+	}, environment.BuilderOptions{Dir: logs})
 	if err != nil {
 		return err
 	}
-	runtime, err := fileDigest(d.opts.Runsc)
-	if err != nil {
-		return err
-	}
-	d.builder = environment.NewBuilder(environment.BuilderDeps{
-		DB: d.db, Events: d.events, Launcher: d.launcher, Snapshots: d.snapshots, Images: d.images, Repositories: d.repos, Log: d.log,
-	}, environment.BuilderOptions{LogDir: logs, Limits: d.opts.Limits, InitVersion: version})
 	d.workspaces = workspace.New(workspace.Deps{
-		DB: d.db, Launcher: d.launcher, Sandboxes: environment.NewSandboxes(d.db), Snapshots: d.snapshots,
-		Repositories: d.repos, Events: d.events, Log: d.log,
-	}, workspace.Options{Limits: d.opts.Limits})
+		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Events: d.events, Log: d.log,
+	})
 	d.prover, err = proving.New(proving.Deps{
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Log: d.log,
 	}, proving.Options{
-		Scratch: filepath.Join(d.opts.State, "tmp", "rooms"), Bundles: filepath.Join(d.opts.State, "evidence"), Runtime: runtime,
+		Scratch: filepath.Join(d.opts.State, "tmp", "rooms"), Bundles: filepath.Join(d.opts.State, "evidence"), Runtime: d.runtime.Digest,
 		Reruns: d.opts.Reruns, Parallel: d.opts.MaxRooms,
 	})
 	if err != nil {
@@ -245,7 +267,7 @@ func (d *Daemon) openControl(context.Context) error {
 	record := codechange.NewRecord(d.db, d.events)
 	deps := codechange.Deps{
 		Sessions: record, Workspaces: d.workspaces, Memory: record, Prover: d.prover, Events: record, Gate: d.opts.Gate, Log: d.log,
-		Deliverer: deliverer{forge: d.forge, repos: d.repos, db: d.db},
+		Deliverer: deliverer{changes: d.changes, repos: d.repos, db: d.db},
 		Agent:     builtin.New(builtin.Deps{Model: gateway, Tools: d.tools, Log: d.log}, builtin.Options{}),
 	}
 	machines, err := blueprint.Builtin()
@@ -264,7 +286,7 @@ func (d *Daemon) openControl(context.Context) error {
 	d.sessions, err = session.New(session.Deps{
 		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces}, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, Model: d.opts.Model, Budget: d.opts.Budget})
-	meter.s = d.sessions
+	meter.s, d.crier.s = d.sessions, d.sessions
 	return err
 }
 
@@ -274,12 +296,7 @@ func (d *Daemon) tools(ctx context.Context, task agent.Task) (builtin.Tools, err
 	if err != nil {
 		return nil, err
 	}
-	return tool.New(tool.Deps{Box: box{machine: w.Machine(), user: w.Recipe().User}, Pictures: d.pictures(w)}, tool.Options{Root: w.Recipe().Workspace}), nil
-}
-
-func handleOf(row store.Sandbox) (sandbox.Handle, bool) {
-	var h sandbox.Handle
-	return h, jsonInto(row.Handle, &h)
+	return tool.New(tool.Deps{Box: box{machine: w.Machine(), user: w.Machine().User()}, Pictures: d.pictures(w)}, tool.Options{Root: w.Recipe().Workspace}), nil
 }
 
 func fileDigest(path string) (string, error) {

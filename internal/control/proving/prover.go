@@ -131,7 +131,7 @@ func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirro
 	if err != nil {
 		return exam.Exam{}, err
 	}
-	rec, err := environment.ReadRecipe(ctx, repo, base)
+	rec, _, err := environment.ReadRecipe(ctx, repo, base)
 	if err != nil {
 		return exam.Exam{}, err
 	}
@@ -142,7 +142,7 @@ func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirro
 	for _, page := range rec.Pages {
 		ex.Pages = append(ex.Pages, exam.Page{Name: page.Name, URL: page.URL, Width: page.Width, Height: page.Height})
 	}
-	if theirs, err := environment.ReadRecipe(ctx, repo, head); err == nil && theirs.Digest() != rec.Digest() {
+	if theirs, _, err := environment.ReadRecipe(ctx, repo, head); err == nil && theirs.Digest() != rec.Digest() {
 		ex.BranchChecks, ex.BranchSetup = checks(theirs), setup(theirs)
 	}
 	return ex, nil
@@ -150,7 +150,7 @@ func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirro
 
 // rooms says where the rooms of an exam come from.
 func (p *Prover) rooms(ctx context.Context, repo *mirror.Mirror, ex exam.Exam, owner string) (workspace.Rooms, error) {
-	rec, err := environment.ReadRecipe(ctx, repo, ex.Base)
+	rec, _, err := environment.ReadRecipe(ctx, repo, ex.Base)
 	if err != nil {
 		return workspace.Rooms{}, err
 	}

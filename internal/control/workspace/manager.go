@@ -24,24 +24,20 @@ type Log interface {
 
 // Deps are the parts a Manager speaks to.
 type Deps struct {
-	DB           *store.DB
-	Launcher     *environment.Launcher
-	Sandboxes    *environment.Sandboxes
-	Snapshots    environment.Snapshots
-	Repositories environment.Repositories
-	Events       Log
-	Log          *slog.Logger
-}
-
-// Options of a Manager.
-type Options struct {
-	Limits core.Limits // where a recipe says nothing
+	DB        *store.DB
+	Launcher  *environment.Launcher
+	Snapshots environment.Snapshots
+	// Mirror opens the mirror of an environment's repository; Refresh brings
+	// what it follows up to date with the source, and may be nil.
+	Mirror  func(ctx context.Context, env core.Environment) (*mirror.Mirror, error)
+	Refresh func(ctx context.Context, env core.Environment) error
+	Events  Log
+	Log     *slog.Logger
 }
 
 // Manager opens and puts away workspaces.
 type Manager struct {
-	d    Deps
-	opts Options
+	d Deps
 
 	mu   sync.Mutex
 	open map[core.SessionID]*Workspace
@@ -49,8 +45,8 @@ type Manager struct {
 }
 
 // New returns a Manager.
-func New(d Deps, opts Options) *Manager {
-	return &Manager{d: d, opts: opts, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}}
+func New(d Deps) *Manager {
+	return &Manager{d: d, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}}
 }
 
 // lock waits until nobody else opens or closes the session's workspace.
@@ -84,17 +80,41 @@ func (m *Manager) Mirror(ctx context.Context, env core.EnvironmentID) (*mirror.M
 	if err != nil {
 		return nil, err
 	}
-	return m.d.Repositories.Mirror(ctx, e)
+	return m.d.Mirror(ctx, e)
 }
 
 // Sync implements codechange.Workspaces.
 func (m *Manager) Sync(ctx context.Context, env core.EnvironmentID) error {
-	repo, err := m.Mirror(ctx, env)
+	e, err := m.d.DB.Environment(ctx, string(env))
 	if err != nil {
 		return err
 	}
-	_, err = repo.Sync(ctx)
-	return err
+	var refreshErr error
+	if m.d.Refresh != nil {
+		refreshErr = m.d.Refresh(ctx, e)
+	}
+	repo, err := m.d.Mirror(ctx, e)
+	if err != nil {
+		return err
+	}
+	if _, err := repo.Sync(ctx); err != nil {
+		return err
+	}
+	return refreshErr
+}
+
+// sandboxOf finds the sandbox of a session that is not gone, or NotFound.
+func (m *Manager) sandboxOf(ctx context.Context, id core.SessionID) (store.Sandbox, error) {
+	rows, err := m.d.DB.SandboxesOf(ctx, string(id))
+	if err != nil {
+		return store.Sandbox{}, err
+	}
+	for _, row := range rows {
+		if row.State != core.SandboxGone && row.Purpose == environment.PurposeSession {
+			return row, nil
+		}
+	}
+	return store.Sandbox{}, core.E("workspace.sandbox", core.NotFound, nil, "session %s has no sandbox", id)
 }
 
 // Open implements codechange.Workspaces.
@@ -164,41 +184,38 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 	w := m.open[id]
 	m.mu.Unlock()
 	m.forget(id)
-	if w == nil {
-		h, row, err := m.d.Sandboxes.Find(ctx, string(id))
-		if core.Is(err, core.NotFound) || row.State == core.SandboxCreating {
+	start := time.Now()
+	var machine *environment.Machine
+	if w != nil {
+		machine = w.machine
+	} else {
+		row, err := m.sandboxOf(ctx, id)
+		if core.Is(err, core.NotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		machine, err := m.d.Launcher.Adopt(ctx, h, nil)
-		if machine == nil {
-			if core.Is(err, core.NotFound) {
-				return m.d.Sandboxes.ForgetSandbox(ctx, h.ID)
-			}
+		machine, err = m.d.Launcher.Adopt(ctx, row.ID)
+		if core.Is(err, core.NotFound) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		w = &Workspace{m: m, session: s, machine: machine}
 	}
-	start := time.Now()
-	if status, err := w.machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
-		if err := w.machine.Quiesce(ctx); err != nil {
-			m.d.Log.Warn("a sandbox did not end in order", "session", id, "sandbox", w.machine.ID(), "err", err)
-		}
-	}
-	snap, err := m.freeze(ctx, s, w.machine)
+	snap, err := m.freeze(ctx, s, machine)
 	if err != nil {
 		return err
 	}
 	return m.tell(ctx, blueprint.Job{Session: s}, core.EventSandbox, core.SandboxData{
-		Sandbox: w.machine.ID(), State: core.SandboxGone, Snapshot: snap.ID, Cause: "put away", Duration: time.Since(start),
+		Sandbox: machine.ID(), State: core.SandboxGone, Snapshot: snap.ID, Cause: "put away", Duration: time.Since(start),
 	})
 }
 
 // freeze makes the files of a machine, living or dead, the session's snapshot.
 func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine) (core.Snapshot, error) {
-	snap, err := machine.Freeze(ctx, snapshot.Draft{Parent: machine.Snapshot(), Environment: s.Environment, Session: s.ID, Commit: s.Head})
+	snap, err := machine.Freeze(ctx, snapshot.Draft{Environment: s.Environment, Session: s.ID, Commit: s.Head})
 	if err != nil {
 		return core.Snapshot{}, err
 	}
@@ -216,12 +233,12 @@ func (m *Manager) Kill(ctx context.Context, id core.SessionID) error { return m.
 
 // Keep says whether a sandbox that an earlier process left still has an owner:
 // those of sessions do, builds and rooms start anew.
-func (m *Manager) Keep(ctx context.Context) func(purpose, owner string) bool {
-	return func(purpose, owner string) bool {
-		if purpose != "session" {
+func (m *Manager) Keep(ctx context.Context) func(row store.Sandbox) bool {
+	return func(row store.Sandbox) bool {
+		if row.Purpose != environment.PurposeSession {
 			return false
 		}
-		s, err := m.d.DB.Session(ctx, core.SessionID(owner))
+		s, err := m.d.DB.Session(ctx, core.SessionID(row.Owner))
 		return err == nil && s.State != core.SessionArchived
 	}
 }
@@ -257,7 +274,7 @@ func (o *opening) open(ctx context.Context) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := environment.ReadRecipe(ctx, repo, o.s.BaseCommit)
+	rec, _, err := environment.ReadRecipe(ctx, repo, o.s.BaseCommit)
 	if err != nil {
 		return nil, err
 	}
@@ -272,39 +289,41 @@ func (o *opening) open(ctx context.Context) (*Workspace, error) {
 // adopt goes on with the sandbox that is there. A dead one is frozen, so that
 // launch finds its files.
 func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
-	h, row, err := o.m.d.Sandboxes.Find(ctx, string(o.s.ID))
+	row, err := o.m.sandboxOf(ctx, o.s.ID)
 	if core.Is(err, core.NotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if row.State == core.SandboxCreating {
-		return false, nil // the start that made it was cut off; nothing of value is in it
+	machine, err := o.m.d.Launcher.Adopt(ctx, row.ID)
+	if core.Is(err, core.NotFound) {
+		return false, nil
 	}
-	machine, err := o.m.d.Launcher.Adopt(ctx, h, w.recipe.GuestServices())
-	switch {
-	case err == nil:
+	if err != nil {
+		return false, err
+	}
+	status, err := machine.Status(ctx)
+	if err != nil {
+		return false, err
+	}
+	switch status.State {
+	case core.SandboxRunning:
 		w.machine = machine
 		if w.place, err = machine.Place(ctx); err != nil {
 			return false, err
 		}
-		return true, o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: h.ID, State: core.SandboxRunning, From: "running"})
-	case core.Is(err, core.NotFound):
-		return false, o.m.d.Sandboxes.ForgetSandbox(ctx, h.ID)
-	case machine == nil:
-		return false, err
-	}
-	status, _ := machine.Status(ctx)
-	if status.State == core.SandboxFrozen {
+		return true, o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: row.ID, State: core.SandboxRunning, From: "running"})
+	case core.SandboxFrozen:
 		return false, o.frozen(ctx, machine) // putting it away was cut off
 	}
-	if err := o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: h.ID, State: core.SandboxDead, Cause: environment.CauseText(status)}); err != nil {
+	why := (&environment.DeadError{Sandbox: row.ID, Status: status}).Error()
+	if err := o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: row.ID, State: core.SandboxDead, Cause: string(status.Cause)}); err != nil {
 		return false, err
 	}
 	if err := o.tell(ctx, core.EventWarning, core.WarningData{
-		Code: "sandbox_died", Message: "the sandbox died: " + environment.CauseText(status) + "; its files are kept, a new one goes on from them",
-		Hint: "raise the limits in drydock.yaml if it needs more",
+		Code: "sandbox_died", Message: why + "; its files are kept, a new one goes on from them",
+		Hint: "if this comes again, raise the limits in drydock.yaml",
 	}); err != nil {
 		return false, err
 	}
@@ -345,10 +364,9 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 	if err != nil {
 		return err
 	}
-	policy := w.recipe.Network
 	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
-		Snapshot: from, Purpose: "session", Owner: string(o.s.ID), Env: w.recipe.Environ(), Policy: &policy,
-		Limits: merged(w.recipe.Limits, o.m.opts.Limits), Services: w.recipe.GuestServices(), SkipServices: true, Report: o.phase(ctx),
+		Snapshot: from, Purpose: environment.PurposeSession, Owner: string(o.s.ID), Policy: &w.recipe.Network,
+		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx),
 	})
 	if err != nil {
 		return err
@@ -367,10 +385,10 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 	}
 	if len(w.recipe.Services) > 0 {
 		begin := time.Now()
-		if err := machine.StartServices(ctx); err != nil {
+		if _, err := machine.StartServices(ctx); err != nil {
 			return fail(err)
 		}
-		o.phase(ctx)(core.Phase{Name: "services", Duration: time.Since(begin), Detail: names(w.recipe.Services)})
+		o.phase(ctx)(core.Phase{Name: environment.PhaseServices, Duration: time.Since(begin), Detail: names(w.recipe.Services)})
 	}
 	if fresh {
 		if err := machine.IgnoreUntracked(ctx); err != nil {
@@ -399,25 +417,6 @@ func names(list []recipe.Service) string {
 	return out
 }
 
-func merged(l, def core.Limits) core.Limits {
-	if l.CPU == 0 {
-		l.CPU = def.CPU
-	}
-	if l.Memory == 0 {
-		l.Memory = def.Memory
-	}
-	if l.Pids == 0 {
-		l.Pids = def.Pids
-	}
-	if l.Disk == 0 {
-		l.Disk = def.Disk
-	}
-	if l.Lifetime == 0 {
-		l.Lifetime = def.Lifetime
-	}
-	return l
-}
-
 // catchUp moves the working tree to where the session stands.
 func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.Manifest, fresh bool) error {
 	start := time.Now()
@@ -431,10 +430,9 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 	}
 	m := w.machine
 	if fresh {
-		if err := m.PutRepository(ctx, w.repo, place, branch, []string{manifest.Commit}, false); err != nil {
+		if err := o.checkout(ctx, w, place, branch, manifest.Commit); err != nil {
 			return err
 		}
-		w.place = place
 		detail := fmt.Sprintf("%.12s", place)
 		if manifest.Commit != place {
 			again, err := needsSetup(ctx, w.repo, manifest.Commit, place)
@@ -443,7 +441,7 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 			}
 			if again {
 				detail += ", dependencies moved: setup again"
-				if err := m.RunSetup(ctx, w.recipe); err != nil {
+				if err := m.RunSetup(ctx); err != nil {
 					return err
 				}
 			}
@@ -477,29 +475,34 @@ func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branc
 			return err
 		}
 	}
-	m := w.machine
-	have := []string{before}
-	switch {
-	case trees[wip] == trees[place]:
-		err = m.PutRepository(ctx, w.repo, place, branch, have, true)
-	case trees[wip] == trees[before]:
-		err = m.PutRepository(ctx, w.repo, place, branch, have, false)
-	default:
-		if err = m.PutRepository(ctx, w.repo, place, branch, have, false); err != nil {
-			break
+	// What equals place already is untouched by a checkout of it.
+	clean := trees[wip] == trees[place] || trees[wip] == trees[before]
+	if err := o.checkout(ctx, w, place, branch, before); err != nil {
+		return err
+	}
+	if !clean {
+		fits, err := w.machine.CarryOver(ctx, before)
+		if err != nil {
+			return err
 		}
-		var fits bool
-		if fits, err = m.CarryOver(ctx, before); err == nil && !fits {
-			err = o.tell(ctx, core.EventWarning, core.WarningData{
+		if !fits {
+			if err := o.tell(ctx, core.EventWarning, core.WarningData{
 				Code:    "edits_kept_aside",
-				Message: fmt.Sprintf("edits that were not delivered do not fit onto %.12s; they are kept as %s", place, wip),
-			})
+				Message: fmt.Sprintf("edits that were not delivered do not fit onto %.12s; they are kept as commit %s", place, wip),
+			}); err != nil {
+				return err
+			}
 		}
 	}
-	if err != nil {
+	o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: fmt.Sprintf("%.12s", place)})
+	return nil
+}
+
+// checkout brings a commit in and remembers it as the place.
+func (o *opening) checkout(ctx context.Context, w *Workspace, place, branch string, have ...string) error {
+	if err := w.machine.CheckoutMirror(ctx, w.repo, environment.Checkout{Commit: place, Branch: branch, Base: o.s.Base, Have: have}); err != nil {
 		return err
 	}
 	w.place = place
-	o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: fmt.Sprintf("%.12s", place)})
-	return nil
+	return w.machine.MarkPlace(ctx, place)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,10 +48,8 @@ func (r Rooms) Open(ctx context.Context, req exam.RoomRequest) (exam.Room, error
 	if err != nil {
 		return nil, err
 	}
-	policy := r.Recipe.Network
 	machine, err := r.Manager.d.Launcher.Launch(ctx, environment.LaunchRequest{
-		Snapshot: r.Snapshot, Purpose: "proof", Owner: r.Owner, Env: r.Recipe.Environ(),
-		Policy: &policy, Limits: merged(r.Recipe.Limits, r.Manager.opts.Limits), Services: r.Recipe.GuestServices(), SkipServices: true,
+		Snapshot: r.Snapshot, Purpose: environment.PurposeProof, Owner: r.Owner, Policy: &r.Recipe.Network, Limits: r.Recipe.Limits, Recipe: &r.Recipe,
 	})
 	if err != nil {
 		return nil, err
@@ -76,12 +75,17 @@ func (o *Room) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 // Checkout implements exam.Room.
 func (o *Room) Checkout(ctx context.Context, commit string) error {
-	if err := o.machine.PutRepository(ctx, o.r.Repo, commit, "drydock/room", o.known, false); err != nil {
-		return err
+	if slices.Contains(o.known, commit) {
+		return o.machine.CheckoutBundle(ctx, nil, commit, roomBranch)
 	}
-	o.known = append(o.known, commit)
-	return o.machine.Clean(ctx)
+	err := o.machine.CheckoutMirror(ctx, o.r.Repo, environment.Checkout{Commit: commit, Branch: roomBranch, Have: o.known})
+	if err == nil {
+		o.known = append(o.known, commit)
+	}
+	return err
 }
+
+const roomBranch = "drydock/room"
 
 // Overlay implements exam.Room.
 func (o *Room) Overlay(ctx context.Context, files []exam.OverlayFile) error {
@@ -104,7 +108,7 @@ func (o *Room) Overlay(ctx context.Context, files []exam.OverlayFile) error {
 			err = g.WriteFile(ctx, full, f.Mode.Perm(), strings.NewReader(string(f.Data)))
 		}
 		if err != nil {
-			return o.machine.Died(ctx, err)
+			return o.machine.Explain(ctx, err)
 		}
 	}
 	return nil
@@ -115,7 +119,8 @@ func (o *Room) Ready(ctx context.Context) error {
 	if !o.services {
 		return nil
 	}
-	return o.machine.StartServices(ctx)
+	_, err := o.machine.StartServices(ctx)
+	return err
 }
 
 // maxRoomOutput bounds what is kept of one stream on the host.
@@ -127,7 +132,7 @@ func (o *Room) Run(ctx context.Context, cmd exam.Command) (exam.Outcome, error) 
 	started := time.Now()
 	out := exam.Outcome{Started: started}
 	p, err := g.Start(ctx, guest.Command{
-		Argv: []string{"/bin/sh", "-c", cmd.Shell}, Dir: path.Join(o.Root(), cmd.Dir), Env: cmd.Env, User: o.r.Recipe.User, Timeout: cmd.Timeout,
+		Argv: []string{"/bin/sh", "-c", cmd.Shell}, Dir: path.Join(o.Root(), cmd.Dir), Env: cmd.Env, User: o.machine.User(), Timeout: cmd.Timeout,
 	})
 	if err == nil {
 		var wg sync.WaitGroup
@@ -194,7 +199,7 @@ func (o *Room) Files(ctx context.Context, globs []string, limit int64) ([]exam.R
 				continue
 			}
 			if err != nil {
-				return nil, o.machine.Died(ctx, err)
+				return nil, o.machine.Explain(ctx, err)
 			}
 			limit -= int64(len(data))
 			out = append(out, exam.RoomFile{
@@ -214,7 +219,7 @@ func (o *Room) Remove(ctx context.Context, globs []string) error {
 		}
 		for _, f := range found {
 			if err := o.machine.Guest().Remove(ctx, f.Path, false); err != nil && !core.Is(err, core.NotFound) {
-				return o.machine.Died(ctx, err)
+				return o.machine.Explain(ctx, err)
 			}
 		}
 	}

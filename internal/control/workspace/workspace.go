@@ -41,7 +41,23 @@ func wipRef(id core.SessionID) string { return "refs/drydock/sessions/" + string
 
 // Harvest implements codechange.Workspace.
 func (w *Workspace) Harvest(ctx context.Context) (string, error) {
-	return w.machine.Harvest(ctx, w.repo, w.place, wipRef(w.session.ID))
+	got, err := w.machine.Harvest(ctx, w.place)
+	if err != nil {
+		return "", err
+	}
+	ref := wipRef(w.session.ID)
+	if got.Bundle == nil {
+		at, err := w.repo.ReadRef(ctx, ref)
+		if err != nil || at == got.Commit {
+			return got.Commit, err
+		}
+		return got.Commit, w.repo.UpdateRef(ctx, ref, got.Commit, at)
+	}
+	commit, err := w.repo.FetchBundle(ctx, got.Bundle, environment.WipRef, ref)
+	if closeErr := got.Bundle.Close(); err == nil {
+		err = closeErr
+	}
+	return commit, err
 }
 
 // Run implements codechange.Workspace.
@@ -53,11 +69,11 @@ const outputLimit = 512 << 10
 
 func (w *Workspace) run(ctx context.Context, key, shell, dir string, env []string, timeout time.Duration) (codechange.CommandResult, error) {
 	res, err := w.machine.Guest().Run(ctx, guest.Command{
-		Key: key, Argv: []string{"/bin/sh", "-c", shell}, Dir: dir, Env: env, User: w.recipe.User,
+		Key: key, Argv: []string{"/bin/sh", "-c", shell}, Dir: dir, Env: env, User: w.machine.User(),
 		Timeout: timeout, Merge: true, Limit: outputLimit,
 	})
 	if err != nil {
-		return codechange.CommandResult{}, w.machine.Died(ctx, err)
+		return codechange.CommandResult{}, w.machine.Explain(ctx, err)
 	}
 	return codechange.CommandResult{ExitCode: res.ExitCode, TimedOut: res.TimedOut, Output: strings.ToValidUTF8(string(res.Stdout), "?")}, nil
 }
@@ -89,11 +105,11 @@ func (w *Workspace) RunCheck(ctx context.Context, key string, c recipe.Check, fi
 	// are the streams kept apart.
 	stdout := c.Report.Glob == "" && c.Report.Kind != "exit"
 	res, err := w.machine.Guest().Run(ctx, guest.Command{
-		Key: key, Argv: []string{"/bin/sh", "-c", shell}, Dir: dir, Env: env, User: w.recipe.User,
+		Key: key, Argv: []string{"/bin/sh", "-c", shell}, Dir: dir, Env: env, User: w.machine.User(),
 		Timeout: c.Timeout, Merge: !stdout, Limit: 8 << 20,
 	})
 	if err != nil {
-		return codechange.CheckRun{}, w.machine.Died(ctx, err)
+		return codechange.CheckRun{}, w.machine.Explain(ctx, err)
 	}
 	run := codechange.CheckRun{Command: shell, Result: codechange.CommandResult{
 		ExitCode: res.ExitCode, TimedOut: res.TimedOut, Output: strings.ToValidUTF8(string(res.Stdout)+string(res.Stderr), "?"),
@@ -165,7 +181,7 @@ func (w *Workspace) report(ctx context.Context, c recipe.Check, res guest.Result
 		}
 		data, _, err := w.machine.Guest().ReadFile(ctx, f.Path, 0, f.Size)
 		if err != nil {
-			return check.Report{}, w.machine.Died(ctx, err)
+			return check.Report{}, w.machine.Explain(ctx, err)
 		}
 		reports = append(reports, check.Read(c.Report.Kind, bytes.NewReader(data), opts))
 	}
@@ -216,7 +232,7 @@ func (m *Manager) ReadFile(ctx context.Context, id core.SessionID, file string, 
 	if err != nil {
 		return nil, err
 	}
-	data, _, err := repo.ShowFile(ctx, commit, strings.TrimPrefix(path.Clean(strings.TrimPrefix(file, environment.Workspace)), "/"), limit)
+	data, _, err := repo.ShowFile(ctx, commit, strings.TrimPrefix(path.Clean(strings.TrimPrefix(file, recipe.DefaultWorkspace)), "/"), limit)
 	return data, err
 }
 
@@ -266,5 +282,5 @@ func (m *Manager) ListFiles(ctx context.Context, id core.SessionID, dir string) 
 		dir = path.Join(w.recipe.Workspace, dir)
 	}
 	list, err := w.machine.Guest().List(ctx, dir)
-	return list, w.machine.Died(ctx, err)
+	return list, w.machine.Explain(ctx, err)
 }

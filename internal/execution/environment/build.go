@@ -204,7 +204,12 @@ func (w *work) fetch(ctx context.Context) error {
 		return err
 	}
 	err = w.phase(ctx, PhaseFetch, func(p *core.Phase) error {
-		if w.mirror, err = w.b.deps.Mirror(ctx, w.env.Source); err != nil {
+		if w.b.deps.Refresh != nil {
+			if err = w.b.deps.Refresh(ctx, w.env); err != nil {
+				return err
+			}
+		}
+		if w.mirror, err = w.b.deps.Mirror(ctx, w.env); err != nil {
 			return err
 		}
 		if _, err = w.mirror.Sync(ctx); err != nil {

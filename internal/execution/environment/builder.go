@@ -44,8 +44,11 @@ type BuilderDeps struct {
 	Snapshots Snapshots
 	// Append stores events of a build; who follows it sees them.
 	Append func(ctx context.Context, subject string, events ...core.Event) error
-	// Mirror opens the mirror of a source.
-	Mirror func(ctx context.Context, source string) (*mirror.Mirror, error)
+	// Mirror opens the mirror of an environment's repository.
+	Mirror func(ctx context.Context, env core.Environment) (*mirror.Mirror, error)
+	// Refresh brings what the mirror follows up to date with the environment's
+	// source, where the two differ (a forge in between); it may be nil.
+	Refresh func(ctx context.Context, env core.Environment) error
 	// Base makes a base image, or finds it.
 	Base func(ctx context.Context, req BaseRequest) (BaseImage, error)
 	Log  *slog.Logger

@@ -93,7 +93,9 @@ func (w *world) start() {
 			w.mu.Unlock()
 			return err
 		},
-		Mirror: w.mirror,
+		Mirror: func(ctx context.Context, env core.Environment) (*mirror.Mirror, error) {
+			return w.mirror(ctx, env.Source)
+		},
 		Base: func(_ context.Context, req environment.BaseRequest) (environment.BaseImage, error) {
 			if req.Base != "debian:bookworm" {
 				return environment.BaseImage{}, core.E("test", core.NotFound, nil, "no image %q", req.Base)
