@@ -210,6 +210,9 @@ func (j *Jail) start(ctx context.Context) error {
 	ns, err := openNamespace(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		_ = removeNamespace(path)
+		if err := os.MkdirAll(j.namespaces, 0o700); err != nil {
+			return core.E("netjail.open", core.Unavailable, err, "make the directory %s", j.namespaces)
+		}
 		ns, err = makeNamespace(path, func() error {
 			if err := routerSysctls(); err != nil {
 				return err
@@ -375,10 +378,19 @@ func (j *Jail) remove() error {
 	err = errors.Join(err, wipe(j.namespaces, j.id.Instance),
 		os.Remove(filepath.Join(j.opts.StateDir, identityFile)))
 	j.claim.release(true)
+	j.removeEmptyDirs()
 	if err != nil {
 		return core.E("netjail.close", core.Internal, err, "remove the network of instance %s", j.id.Instance)
 	}
 	return nil
+}
+
+// removeEmptyDirs leaves nothing on a machine without daemons. Directories in
+// use are not empty, and whoever finds one missing makes it again.
+func (j *Jail) removeEmptyDirs() {
+	for _, dir := range []string{"networks", "netns", ""} {
+		_ = os.Remove(filepath.Join(j.opts.RunDir, dir))
+	}
 }
 
 func readJSON(path string, v any) error {
