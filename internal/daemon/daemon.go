@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drydock/internal/containment"
+	"drydock/internal/containment/egress"
 	"drydock/internal/control/access"
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
@@ -49,6 +50,8 @@ import (
 	"drydock/internal/store/blob"
 )
 
+const shutdownTimeout = 60 * time.Second
+
 // Options of a daemon.
 type Options struct {
 	State   string // directory; made when missing
@@ -59,6 +62,7 @@ type Options struct {
 	Version string
 	Environ []string // of the process: certificates, proxies
 	Log     *slog.Logger
+	Redact  func(string) string // removes secrets from text that is kept; may be nil
 
 	Operator  core.Author               // who the token of the state directory belongs to
 	Providers map[string]model.Provider // by the name before the slash of a model
@@ -67,14 +71,19 @@ type Options struct {
 	Budget    core.Budget
 	Limits    core.Limits // where a recipe says nothing
 
-	MaxSessions int // that run at once; default 4
-	MaxRooms    int // of one proof at once; default 2
-	MaxProofs   int // sandboxes of all proofs at once; 0 is no bound
-	Reruns      int
-	Ranges      []netip.Prefix
-	Gate        codechange.Gate
-	NoApproval  bool // merging needs nobody's approval
-	Images      image.Options
+	MaxSessions  int // that run at once; default 4
+	MaxSandboxes int // of all purposes at once; default twice as many and two
+	MaxBuilds    int // environment builds at once; default 1
+	Reruns       int
+	NoPictures   bool
+	Turns        int // model calls in one attempt
+	Ranges       []netip.Prefix
+	Allow        []string // what every sandbox may reach besides its recipe's
+	Connections  int      // of one sandbox at once
+	Upstream     egress.Upstream
+	Gate         codechange.Gate
+	NoApproval   bool // merging needs nobody's approval
+	Images       image.Options
 }
 
 // Daemon is a running one.
@@ -128,6 +137,12 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 		return nil, core.E("daemon.start", core.Invalid, err, "state directory %q", opts.State)
 	}
 	opts.State = state
+	if opts.MaxSessions <= 0 {
+		opts.MaxSessions = 4
+	}
+	if opts.MaxSandboxes < opts.MaxSessions+2 {
+		opts.MaxSandboxes = 2*opts.MaxSessions + 2
+	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +35,17 @@ import (
 )
 
 // jail gives the driver the network of containment.
-type jail struct{ n *containment.Network }
+type jail struct {
+	n     *containment.Network
+	allow []string // what every sandbox with a network may reach
+}
 
 var _ sandbox.Network = jail{}
 
 func (j jail) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
+	if policy != nil && len(j.allow) > 0 {
+		policy = &core.NetworkPolicy{Allow: slices.Concat(policy.Allow, j.allow)}
+	}
 	a, err := j.n.Attach(ctx, id, policy)
 	return sandbox.Attachment(a), err
 }
@@ -63,7 +70,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 			hosts = append(hosts, egress.Endpoint{Host: e.Host, Port: e.Port})
 		}
 		d.network, err = containment.Open(ctx, containment.Deps{Log: d.log, Decided: d.denials.decided}, containment.Options{
-			StateDir: d.opts.State, Ranges: d.opts.Ranges, Registries: hosts, Upstream: upstream(d.opts.Environ),
+			StateDir: d.opts.State, Ranges: d.opts.Ranges, Registries: hosts, Upstream: d.opts.Upstream, MaxConns: d.opts.Connections,
 		})
 		if err != nil {
 			return err
@@ -72,7 +79,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.driver, err = runsc.New(runsc.Deps{Network: jail{d.network}, Log: d.log}, runsc.Options{
+		d.driver, err = runsc.New(runsc.Deps{Network: jail{d.network, d.opts.Allow}, Log: d.log}, runsc.Options{
 			Runsc: d.opts.Runsc, Init: d.opts.Init, StateDir: dir, Instance: d.network.Instance(),
 		})
 		if err != nil {
@@ -109,21 +116,6 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	return d.openEnvironments(found)
 }
 
-// upstream is the proxy that the host itself has to use.
-func upstream(environ []string) egress.Upstream {
-	get := func(names ...string) string {
-		for _, e := range environ {
-			for _, name := range names {
-				if v, ok := strings.CutPrefix(e, name+"="); ok && v != "" {
-					return v
-				}
-			}
-		}
-		return ""
-	}
-	return egress.Upstream{HTTP: get("http_proxy"), HTTPS: get("https_proxy", "HTTPS_PROXY"), No: get("no_proxy", "NO_PROXY")}
-}
-
 // openEnvironments opens the launcher.
 func (d *Daemon) openEnvironments(found registries.Settings) error {
 	runtime, err := fileDigest(d.opts.Runsc)
@@ -149,7 +141,12 @@ func (d *Daemon) openEnvironments(found registries.Settings) error {
 		Driver: d.driver, Snapshots: d.snapshots, Rows: d.db, Settings: settings, Log: d.log,
 	}, environment.LauncherOptions{
 		Defaults: d.opts.Limits, Runtime: d.runtime,
-		Places: map[string]int{environment.PurposeSession: d.opts.MaxSessions, environment.PurposeProof: d.opts.MaxProofs},
+		// Sessions hold one place each while they run; what is left is for the
+		// rooms of their proofs. A build has one of its own.
+		Places: map[string]int{
+			environment.PurposeSession: d.opts.MaxSessions, environment.PurposeProof: d.opts.MaxSandboxes - d.opts.MaxSessions,
+			environment.PurposeBuild: max(d.opts.MaxBuilds, 1),
+		},
 	})
 	return nil
 }
@@ -243,7 +240,7 @@ func (d *Daemon) openControl(context.Context) error {
 			_, err := d.events.Append(ctx, subject, events...)
 			return err
 		},
-	}, environment.BuilderOptions{Dir: logs})
+	}, environment.BuilderOptions{Dir: logs, Workers: d.opts.MaxBuilds})
 	if err != nil {
 		return err
 	}
@@ -254,7 +251,7 @@ func (d *Daemon) openControl(context.Context) error {
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Log: d.log,
 	}, proving.Options{
 		Scratch: filepath.Join(d.opts.State, "tmp", "rooms"), Bundles: filepath.Join(d.opts.State, "evidence"), Runtime: d.runtime.Digest,
-		Reruns: d.opts.Reruns, Parallel: d.opts.MaxRooms,
+		Reruns: d.opts.Reruns, Parallel: 2,
 	})
 	if err != nil {
 		return err
@@ -268,7 +265,7 @@ func (d *Daemon) openControl(context.Context) error {
 	deps := codechange.Deps{
 		Sessions: record, Workspaces: d.workspaces, Memory: record, Prover: d.prover, Events: record, Gate: d.opts.Gate, Log: d.log,
 		Deliverer: deliverer{changes: d.changes, repos: d.repos, db: d.db},
-		Agent:     builtin.New(builtin.Deps{Model: gateway, Tools: d.tools, Log: d.log}, builtin.Options{}),
+		Agent:     builtin.New(builtin.Deps{Model: gateway, Tools: d.tools, Log: d.log}, builtin.Options{MaxTurns: d.opts.Turns}),
 	}
 	machines, err := blueprint.Builtin()
 	if err != nil {
