@@ -84,6 +84,9 @@ type Journal interface {
 	Visits(ctx context.Context, run core.RunID) (map[string]int, error)
 	// Leave closes the attempt, moves the run to next and stores data.
 	Leave(ctx context.Context, job Job, att core.Attempt, spec Node, out Outcome, next string, data Data) error
+	// Rest notes that an attempt was put aside on purpose: going on with it is
+	// no restart.
+	Rest(ctx context.Context, job Job, att core.Attempt) error
 	// Skip moves the run without an attempt (a spent node).
 	Skip(ctx context.Context, job Job, node, next, why string) error
 	// Load reads the run again: position and data.
@@ -285,6 +288,9 @@ func (e *Engine) visit(ctx context.Context, m Machine, job Job, run core.Run, at
 		data.Set(KeyFailure, core.Failure{Code: "crash_loop", Message: out.Detail, Hint: "look at the daemon's log for what ends it"})
 	} else {
 		out, err = e.run(ctx, m, run, v)
+	}
+	if _, pause := errors.AsType[*Pause](err); pause {
+		return "", errors.Join(err, e.deps.Journal.Rest(ctx, job, att))
 	}
 	if err != nil {
 		return "", err

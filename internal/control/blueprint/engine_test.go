@@ -91,6 +91,13 @@ func (m *memory) Leave(_ context.Context, _ blueprint.Job, att core.Attempt, _ b
 	return nil
 }
 
+func (m *memory) Rest(_ context.Context, _ blueprint.Job, att core.Attempt) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resumes[att.ID]--
+	return m.tick()
+}
+
 func (m *memory) Skip(_ context.Context, _ blueprint.Job, node, next, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -29,6 +29,7 @@ var _ Journal = (*SQLJournal)(nil)
 // resumeNote is kept in an open attempt's detail.
 type resumeNote struct {
 	Resumes int    `json:"resumes,omitempty"`
+	Resting bool   `json:"resting,omitempty"` // put aside on purpose
 	Text    string `json:"text,omitempty"`
 }
 
@@ -49,8 +50,13 @@ func (j *SQLJournal) Enter(ctx context.Context, job Job, node string, spec Node)
 		}
 		if open >= 0 {
 			_ = json.Unmarshal(list[open].Detail, &note)
-			note.Resumes++
-			resumes, detail = note.Resumes, "going on after a restart"
+			resumes, detail = note.Resumes+1, "going on after a restart"
+			if note.Resting {
+				resumes, detail = 1, "going on after a pause"
+			} else {
+				note.Resumes++
+			}
+			note.Resting = false
 			att, err = tx.UpdateAttempt(ctx, list[open].ID, func(a *core.Attempt) error {
 				a.Detail = mustJSON(note)
 				return nil
@@ -115,6 +121,20 @@ func (j *SQLJournal) Leave(ctx context.Context, job Job, att core.Attempt, spec 
 		return j.event(ctx, tx, job, a, core.EventNodeFinished, core.NodeData{
 			Node: att.Node, Kind: spec.Kind(), Title: spec.Title, Number: att.Number, Result: out.Result, Detail: out.Detail, Duration: now.Sub(att.Started),
 		})
+	})
+}
+
+// Rest implements Journal.
+func (j *SQLJournal) Rest(ctx context.Context, job Job, att core.Attempt) error {
+	return j.db.Fenced(ctx, job.Fence, func(tx *store.Tx) error {
+		_, err := tx.UpdateAttempt(ctx, att.ID, func(a *core.Attempt) error {
+			var note resumeNote
+			_ = json.Unmarshal(a.Detail, &note)
+			note.Resting = true
+			a.Detail = mustJSON(note)
+			return nil
+		})
+		return err
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drydock/internal/control/blueprint"
+	"drydock/internal/control/session"
 	"drydock/internal/core"
 	"drydock/internal/harness/agent"
 	"drydock/internal/harness/model"
@@ -107,7 +108,7 @@ func (d Deps) work(ctx context.Context, v *blueprint.Visit, w Workspace, task ag
 	defer close(done)
 	got, err := d.Agent.Work(ctx, task, sink{d, v}, d.Memory)
 	if err == nil && got.Ending == agent.ModelFailed && got.Outcome == model.BudgetSpent {
-		return got, &blueprint.Pause{Err: core.E("codechange.agent", core.Exhausted, nil, "%s", got.Detail)}
+		return got, &blueprint.Pause{Err: core.E("codechange.agent", core.Exhausted, session.ErrBudget, "%s", got.Detail)}
 	}
 	return got, err
 }

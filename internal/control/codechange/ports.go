@@ -31,6 +31,8 @@ type Sessions interface {
 	Session(ctx context.Context, id core.SessionID) (core.Session, error)
 	// Fix stores where a session's work stands; zero fields stay as they are.
 	Fix(ctx context.Context, job blueprint.Job, place Place) error
+	// Started says that the sandbox is ready and work begins.
+	Started(ctx context.Context, job blueprint.Job) error
 	// Earlier returns the prompts of the session that ended before this one.
 	Earlier(ctx context.Context, job blueprint.Job) ([]agent.Turn, error)
 	// Authors of every prompt whose work is on the session's branch, oldest

@@ -7,6 +7,7 @@ import (
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/event"
+	"drydock/internal/control/session"
 	"drydock/internal/core"
 	"drydock/internal/harness/agent"
 	"drydock/internal/store"
@@ -54,6 +55,11 @@ func (r *Record) Fix(ctx context.Context, job blueprint.Job, p Place) error {
 		})
 		return err
 	})
+}
+
+// Started implements Sessions.
+func (r *Record) Started(ctx context.Context, job blueprint.Job) error {
+	return session.NewJournal(r.db, r.log, job.Session.ID, job.Run.ID, job.Fence).Started(ctx, "")
 }
 
 // Earlier implements Sessions.

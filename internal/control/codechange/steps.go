@@ -129,6 +129,9 @@ func (d Deps) prepare(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 	if _, err := d.Workspaces.Open(ctx, v.Job); err != nil {
 		return blueprint.Outcome{}, err
 	}
+	if err := d.Sessions.Started(ctx, v.Job); err != nil {
+		return blueprint.Outcome{}, err
+	}
 	s, err = d.Sessions.Session(ctx, v.Job.Session.ID)
 	if err != nil {
 		return blueprint.Outcome{}, err
