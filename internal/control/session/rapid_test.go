@@ -16,9 +16,21 @@ import (
 )
 
 // drawn ends each run as the test drew it.
-type drawn struct{ next result }
+type drawn struct {
+	next   result
+	during func(Job) // what people do meanwhile
+}
 
-func (d *drawn) Execute(context.Context, Job) (Ending, error)   { return d.next.ending, d.next.err }
+func (d *drawn) Execute(ctx context.Context, job Job) (Ending, error) {
+	if d.during != nil {
+		d.during(job)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Ending{}, err
+	}
+	return d.next.ending, d.next.err
+}
+
 func (d *drawn) Kill(_ context.Context, _ core.SessionID) error { return nil }
 
 // machine is a service without its loops: claims and deaths happen when the
@@ -125,7 +137,13 @@ func TestSessionsUnderAnyOrderOfEvents(t *testing.T) {
 				_, err = m.service.MovePrompt(ctx, rapid.SampledFrom(list).Draw(t, "prompt").ID, person(t), rapid.IntRange(0, 4).Draw(t, "place"))
 				allow(t, err)
 			},
-			"stop":    func(t *rapid.T) { _, err := m.service.Stop(ctx, m.any(t), person(t), "why"); allow(t, err) },
+			"stop": func(t *rapid.T) {
+				s, err := m.service.Stop(ctx, m.any(t), person(t), "why")
+				allow(t, err)
+				if err == nil && s.State == core.SessionQueued {
+					t.Fatal("a stopped session goes on by itself")
+				}
+			},
 			"archive": func(t *rapid.T) { _, err := m.service.Archive(ctx, m.any(t), person(t)); allow(t, err) },
 			"wake":    func(t *rapid.T) { _, err := m.service.Wake(ctx, m.any(t), person(t), ""); allow(t, err) },
 			"budget": func(t *rapid.T) {
@@ -145,7 +163,53 @@ func TestSessionsUnderAnyOrderOfEvents(t *testing.T) {
 				if rapid.Bool().Draw(t, "exhausted") {
 					m.exec.next.err = core.E("x", core.Exhausted, nil, "spent")
 				}
+				by := person(t)
+				meanwhile := map[string]func(core.SessionID) error{
+					"nothing": func(core.SessionID) error { return nil },
+					"stop": func(id core.SessionID) error {
+						_, err := m.service.Stop(ctx, id, by, "why")
+						return err
+					},
+					"prompt": func(id core.SessionID) error {
+						_, err := m.service.Prompt(ctx, id, core.NewPrompt{Author: by, Text: "x"})
+						return err
+					},
+					"wake": func(id core.SessionID) error {
+						_, err := m.service.Wake(ctx, id, by, "")
+						return err
+					},
+					"raise": func(id core.SessionID) error {
+						_, err := m.service.RaiseBudget(ctx, id, core.Budget{}, by)
+						return err
+					},
+					"started": nil,
+				}
+				names := rapid.SliceOfN(rapid.SampledFrom([]string{"nothing", "stop", "prompt", "wake", "raise", "started"}), 0, 3).Draw(t, "meanwhile")
+				var session core.SessionID
+				var failed error
+				m.exec.during = func(job Job) {
+					session = job.Session.ID
+					for _, name := range names {
+						err := job.Journal.Started(ctx, "ready")
+						if name != "started" {
+							err = meanwhile[name](session)
+						}
+						if err != nil && !core.Is(err, core.Conflict) {
+							failed = err
+						}
+					}
+				}
 				m.claim(t)()
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				stop := slices.Index(names, "stop")
+				if session == "" || stop < 0 || slices.Contains(names[stop:], "prompt") {
+					return // nobody stopped it, or somebody let it go on
+				}
+				if got, err := db.Session(ctx, session); err != nil || got.State != core.SessionIdle {
+					t.Fatalf("a session that was stopped is %s (%v)", got.State, err)
+				}
 			},
 			"claim and die": func(t *rapid.T) {
 				m.claim(t)
