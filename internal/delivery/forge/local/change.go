@@ -295,8 +295,10 @@ func (f *Forge) Commits(ctx context.Context, id core.ChangeID) ([]forge.Commit, 
 	}
 	out := make([]forge.Commit, 0, len(log))
 	for _, l := range slices.Backward(log) {
-		out = append(out, forge.Commit{ID: l.ID, Parents: l.Parents, Subject: l.Subject(), Message: l.Message,
-			Author: core.Author{Name: l.Author.Name, Email: l.Author.Email}, Time: l.Author.When})
+		out = append(out, forge.Commit{
+			ID: l.ID, Parents: l.Parents, Subject: l.Subject(), Message: l.Message,
+			Author: core.Author{Name: l.Author.Name, Email: l.Author.Email}, Time: l.Author.When,
+		})
 	}
 	return out, nil
 }

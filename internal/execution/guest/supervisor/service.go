@@ -395,8 +395,10 @@ func askHTTP(ctx context.Context, target string) error {
 	}
 	transport := &http.Transport{DisableKeepAlives: true} // no proxy: this is about loopback
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 5 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport: transport, Timeout: 5 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return err
@@ -484,7 +486,8 @@ func (v *services) restart(name string) error {
 	defer cancel()
 	v.stopOne(ctx, old)
 	fresh := &service{def: old.def, status: guest.ServiceStatus{
-		Name: name, State: stateWaiting, Restarts: old.status.Restarts + 1, Since: time.Now().UTC()}}
+		Name: name, State: stateWaiting, Restarts: old.status.Restarts + 1, Since: time.Now().UTC(),
+	}}
 	v.mu.Lock()
 	v.list[i] = fresh
 	v.mu.Unlock()
