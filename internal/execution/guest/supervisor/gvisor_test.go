@@ -233,8 +233,16 @@ func TestInGvisor(t *testing.T) {
 		if !bytes.Contains(answer, []byte("200 OK")) {
 			t.Errorf("got %q", answer)
 		}
+		mustRun(t, c, sh("setsid -f sh -c 'trap \"touch /workspace/ended; exit\" TERM; touch /workspace/armed; while :; do sleep 0.05; done'"))
+		eventually(t, "the daemon is there", func() bool { _, err := c.Stat(ctx, "/workspace/armed"); return err == nil })
 		if err := c.Quiesce(ctx); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := c.Stat(ctx, "/workspace/ended"); err != nil {
+			t.Errorf("a daemon of nobody's was not asked to end: %v", err)
+		}
+		if res := mustRun(t, c, sh("ls -d /proc/[0-9]* | wc -l")); strings.TrimSpace(string(res.Stdout)) > "4" {
+			t.Errorf("%s processes are left", res.Stdout)
 		}
 	})
 	t.Run("large output", func(t *testing.T) {

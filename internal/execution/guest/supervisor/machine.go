@@ -35,6 +35,7 @@ func (s *Supervisor) machineRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/quiesce", call(s, func(ctx context.Context, _ empty) (empty, error) {
 		s.services.stopAll(ctx)
 		s.stopAll(ctx, stopAllGrace)
+		s.endStrangers(ctx, stopAllGrace)
 		unix.Sync()
 		return empty{}, ctx.Err()
 	}))
