@@ -203,7 +203,7 @@ func remoteError(err error, what string) error {
 		return fail(core.Invalid, "the registry sent something else than was asked for", "")
 	}
 	if errors.Is(err, errPlain) {
-		return fail(core.Denied, "its registry would be spoken to without TLS", "add it to images.insecure_registries in the configuration if that is meant")
+		return fail(core.Denied, "its registry would be spoken to without TLS", "add it to images.insecure in the configuration if that is meant")
 	}
 	if e, ok := errors.AsType[*transport.Error](err); ok {
 		switch {
