@@ -44,7 +44,8 @@ type machine struct {
 
 var people = []core.Author{{Handle: "alice"}, {Handle: "bob"}}
 
-func (m *machine) restart(t *rapid.T) {
+// Die begins a new life over the same store.
+func (m *machine) Die(t *rapid.T) {
 	service, err := New(Deps{Store: m.db, Log: event.New(m.db, event.Options{}), Executor: m.exec}, Options{Instance: "d"})
 	if err != nil {
 		t.Fatal(err)
@@ -98,137 +99,149 @@ func TestSessionsUnderAnyOrderOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		ctx := context.Background()
 		m := &machine{exec: &drawn{}, db: db}
-		m.restart(rt)
-		person := func(t *rapid.T) core.Author { return rapid.SampledFrom(people).Draw(t, "who") }
-		rt.Repeat(map[string]func(*rapid.T){
-			"create": func(t *rapid.T) {
-				if len(m.sessions) == 3 {
-					t.Skip("enough")
-				}
-				s, _, err := m.service.Create(ctx, core.NewSession{Environment: "shop", Prompt: core.NewPrompt{Author: person(t), Text: "x"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				m.sessions = append(m.sessions, s.ID)
-			},
-			"prompt": func(t *rapid.T) {
-				_, err := m.service.Prompt(ctx, m.any(t), core.NewPrompt{Author: person(t), Text: "x"})
-				allow(t, err)
-			},
-			"resume": func(t *rapid.T) {
-				_, err := m.service.Resume(ctx, m.any(t), core.NewPrompt{Author: person(t)})
-				allow(t, err)
-			},
-			"remove": func(t *rapid.T) {
-				list, err := db.Prompts(ctx, m.any(t))
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = m.service.RemovePrompt(ctx, rapid.SampledFrom(list).Draw(t, "prompt").ID, person(t))
-				allow(t, err)
-			},
-			"move": func(t *rapid.T) {
-				list, err := db.Prompts(ctx, m.any(t))
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = m.service.MovePrompt(ctx, rapid.SampledFrom(list).Draw(t, "prompt").ID, person(t), rapid.IntRange(0, 4).Draw(t, "place"))
-				allow(t, err)
-			},
-			"stop": func(t *rapid.T) {
-				s, err := m.service.Stop(ctx, m.any(t), person(t), "why")
-				allow(t, err)
-				if err == nil && s.State == core.SessionQueued {
-					t.Fatal("a stopped session goes on by itself")
-				}
-			},
-			"archive": func(t *rapid.T) { _, err := m.service.Archive(ctx, m.any(t), person(t)); allow(t, err) },
-			"wake":    func(t *rapid.T) { _, err := m.service.Wake(ctx, m.any(t), person(t), ""); allow(t, err) },
-			"budget": func(t *rapid.T) {
-				money := rapid.SampledFrom([]core.Money{0, 1, 100}).Draw(t, "money")
-				_, err := m.service.RaiseBudget(ctx, m.any(t), core.Budget{Money: money}, person(t))
-				allow(t, err)
-			},
-			"spend": func(t *rapid.T) {
-				_, err := m.service.Spend(ctx, Call{Session: m.any(t)}, core.ModelData{Cost: core.Cost{Known: 10}})
-				allow(t, err)
-			},
-			"run": func(t *rapid.T) {
-				state := rapid.SampledFrom([]core.RunState{
-					core.RunDone, core.RunHandedOver, core.RunFailed, core.RunStopped, core.RunWaiting, core.RunRunning, "",
-				}).Draw(t, "ending")
-				m.exec.next = result{ending: Ending{RunState: state, Outcome: "said"}}
-				if rapid.Bool().Draw(t, "exhausted") {
-					m.exec.next.err = core.E("x", core.Exhausted, nil, "spent")
-				}
-				by := person(t)
-				meanwhile := map[string]func(core.SessionID) error{
-					"nothing": func(core.SessionID) error { return nil },
-					"stop": func(id core.SessionID) error {
-						_, err := m.service.Stop(ctx, id, by, "why")
-						return err
-					},
-					"prompt": func(id core.SessionID) error {
-						_, err := m.service.Prompt(ctx, id, core.NewPrompt{Author: by, Text: "x"})
-						return err
-					},
-					"wake": func(id core.SessionID) error {
-						_, err := m.service.Wake(ctx, id, by, "")
-						return err
-					},
-					"raise": func(id core.SessionID) error {
-						_, err := m.service.RaiseBudget(ctx, id, core.Budget{}, by)
-						return err
-					},
-					"started": nil,
-				}
-				names := rapid.SliceOfN(rapid.SampledFrom([]string{"nothing", "stop", "prompt", "wake", "raise", "started"}), 0, 3).Draw(t, "meanwhile")
-				var session core.SessionID
-				var failed error
-				m.exec.during = func(job Job) {
-					session = job.Session.ID
-					for _, name := range names {
-						err := job.Journal.Started(ctx, "ready")
-						if name != "started" {
-							err = meanwhile[name](session)
-						}
-						if err != nil && !core.Is(err, core.Conflict) {
-							failed = err
-						}
-					}
-				}
-				m.claim(t)()
-				if failed != nil {
-					t.Fatal(failed)
-				}
-				stop := slices.Index(names, "stop")
-				if session == "" || stop < 0 || slices.Contains(names[stop:], "prompt") {
-					return // nobody stopped it, or somebody let it go on
-				}
-				if got, err := db.Session(ctx, session); err != nil || got.State != core.SessionIdle {
-					t.Fatalf("a session that was stopped is %s (%v)", got.State, err)
-				}
-			},
-			"claim and die": func(t *rapid.T) {
-				m.claim(t)
-				m.restart(t)
-			},
-			"die": m.restart,
-			"": func(t *rapid.T) {
-				for _, id := range m.sessions {
-					m.agree(t, id)
-				}
-			},
-		})
+		m.Die(rt)
+		rt.Repeat(rapid.StateMachineActions(m))
 		for _, id := range m.sessions { // out of the way of the next case
-			_, _ = m.service.Stop(ctx, id, people[0], "")
-			if _, err := m.service.Archive(ctx, id, people[0]); err != nil {
+			_, _ = m.service.Stop(t.Context(), id, people[0], "")
+			if _, err := m.service.Archive(t.Context(), id, people[0]); err != nil {
 				rt.Fatal(err)
 			}
 		}
 	})
+}
+
+func person(t *rapid.T) core.Author { return rapid.SampledFrom(people).Draw(t, "who") }
+
+func (m *machine) Create(t *rapid.T) {
+	if len(m.sessions) == 3 {
+		t.Skip("enough")
+	}
+	s, _, err := m.service.Create(t.Context(), core.NewSession{Environment: "shop", Prompt: core.NewPrompt{Author: person(t), Text: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.sessions = append(m.sessions, s.ID)
+}
+
+func (m *machine) Prompt(t *rapid.T) {
+	_, err := m.service.Prompt(t.Context(), m.any(t), core.NewPrompt{Author: person(t), Text: "x"})
+	allow(t, err)
+}
+
+func (m *machine) Resume(t *rapid.T) {
+	_, err := m.service.Resume(t.Context(), m.any(t), core.NewPrompt{Author: person(t)})
+	allow(t, err)
+}
+
+func (m *machine) anyPrompt(t *rapid.T) core.PromptID {
+	list, err := m.db.Prompts(t.Context(), m.any(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rapid.SampledFrom(list).Draw(t, "prompt").ID
+}
+
+func (m *machine) Remove(t *rapid.T) {
+	_, err := m.service.RemovePrompt(t.Context(), m.anyPrompt(t), person(t))
+	allow(t, err)
+}
+
+func (m *machine) Move(t *rapid.T) {
+	_, err := m.service.MovePrompt(t.Context(), m.anyPrompt(t), person(t), rapid.IntRange(0, 4).Draw(t, "place"))
+	allow(t, err)
+}
+
+func (m *machine) Stop(t *rapid.T) {
+	s, err := m.service.Stop(t.Context(), m.any(t), person(t), "why")
+	allow(t, err)
+	if err == nil && s.State == core.SessionQueued {
+		t.Fatal("a stopped session goes on by itself")
+	}
+}
+
+func (m *machine) Archive(t *rapid.T) {
+	_, err := m.service.Archive(t.Context(), m.any(t), person(t))
+	allow(t, err)
+}
+
+func (m *machine) Wake(t *rapid.T) {
+	_, err := m.service.Wake(t.Context(), m.any(t), person(t), "")
+	allow(t, err)
+}
+
+func (m *machine) Budget(t *rapid.T) {
+	money := rapid.SampledFrom([]core.Money{0, 1, 100}).Draw(t, "money")
+	_, err := m.service.RaiseBudget(t.Context(), m.any(t), core.Budget{Money: money}, person(t))
+	allow(t, err)
+}
+
+func (m *machine) Spend(t *rapid.T) {
+	_, err := m.service.Spend(t.Context(), Call{Session: m.any(t)}, core.ModelData{Cost: core.Cost{Known: 10}})
+	allow(t, err)
+}
+
+// Run claims a prompt and ends its run as drawn, after what people do meanwhile.
+func (m *machine) Run(t *rapid.T) {
+	state := rapid.SampledFrom([]core.RunState{
+		core.RunDone, core.RunHandedOver, core.RunFailed, core.RunStopped, core.RunWaiting, core.RunRunning, "",
+	}).Draw(t, "ending")
+	m.exec.next = result{ending: Ending{RunState: state, Outcome: "said"}}
+	if rapid.Bool().Draw(t, "exhausted") {
+		m.exec.next.err = core.E("x", core.Exhausted, nil, "spent")
+	}
+	by := person(t)
+	names := rapid.SliceOfN(rapid.SampledFrom([]string{"stop", "prompt", "wake", "raise", "started"}), 0, 3).Draw(t, "meanwhile")
+	var session core.SessionID
+	var failed error
+	m.exec.during = func(job Job) {
+		session = job.Session.ID
+		for _, name := range names {
+			if err := m.meanwhile(name, job, by); err != nil && !core.Is(err, core.Conflict) {
+				failed = err
+			}
+		}
+	}
+	m.claim(t)()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	stop := slices.Index(names, "stop")
+	if session == "" || stop < 0 || slices.Contains(names[stop:], "prompt") {
+		return // nobody stopped it, or somebody let it go on
+	}
+	if got, err := m.db.Session(t.Context(), session); err != nil || got.State != core.SessionIdle {
+		t.Fatalf("a session that was stopped is %s (%v)", got.State, err)
+	}
+}
+
+func (m *machine) meanwhile(name string, job Job, by core.Author) (err error) {
+	ctx, id := context.Background(), job.Session.ID
+	switch name {
+	case "stop":
+		_, err = m.service.Stop(ctx, id, by, "why")
+	case "prompt":
+		_, err = m.service.Prompt(ctx, id, core.NewPrompt{Author: by, Text: "x"})
+	case "wake":
+		_, err = m.service.Wake(ctx, id, by, "")
+	case "raise":
+		_, err = m.service.RaiseBudget(ctx, id, core.Budget{}, by)
+	case "started":
+		err = job.Journal.Started(ctx, "ready")
+	}
+	return err
+}
+
+func (m *machine) ClaimAndDie(t *rapid.T) {
+	m.claim(t)
+	m.Die(t)
+}
+
+// Check looks at every session after every action.
+func (m *machine) Check(t *rapid.T) {
+	for _, id := range m.sessions {
+		m.agree(t, id)
+	}
 }
 
 // agree checks what must be true of a session at any time.
