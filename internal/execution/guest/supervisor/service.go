@@ -495,8 +495,8 @@ func (v *services) restart(name string) error {
 	return nil
 }
 
-// serviceStatus answers at once, or with ms when every service is ready,
-// failed or stopped, or the time is up.
+// serviceStatus answers at once, or with ms when one has failed, all are ready
+// or stopped, or the time is up.
 func (s *Supervisor) serviceStatus(w http.ResponseWriter, r *http.Request) {
 	ms, err := intOf(r, "ms", 0, 60_000)
 	if err != nil {
@@ -524,7 +524,12 @@ func (s *Supervisor) serviceStatus(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// settled says whether there is news: one has failed, and those after it may
+// wait for ever, or none is on its way any more.
 func settled(list []guest.ServiceStatus) bool {
+	if slices.ContainsFunc(list, func(st guest.ServiceStatus) bool { return st.State == stateFailed }) {
+		return true
+	}
 	return !slices.ContainsFunc(list, func(st guest.ServiceStatus) bool {
 		return st.State == stateWaiting || st.State == stateStarting
 	})
