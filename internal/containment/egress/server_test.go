@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"drydock/internal/core"
 )
 
@@ -537,44 +535,6 @@ func TestStrangersAreReset(t *testing.T) {
 	}
 }
 
-func TestResolverAnswersAllowedNamesOnly(t *testing.T) {
-	w := newWorld(t, compile(t, nil, "good.example", "*.wide.example"), Options{})
-	ask := func(name string, kind uint16) *dns.Msg {
-		q := new(dns.Msg).SetQuestion(dns.Fqdn(name), kind)
-		q.SetEdns0(1232, false)
-		a, _, err := new(dns.Client).Exchange(q, w.l.DNS.LocalAddr().String())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		return a
-	}
-	for _, name := range []string{"good.example", "GOOD.example", "a.b.wide.example"} {
-		a := ask(name, dns.TypeA)
-		if a.Rcode != dns.RcodeSuccess || len(a.Answer) != 1 || !fakes[0].Contains(netip.MustParseAddr(a.Answer[0].(*dns.A).A.String())) {
-			t.Errorf("%s: %v", name, a)
-		}
-	}
-	for _, kind := range []uint16{dns.TypeAAAA, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeTXT, dns.TypeMX, dns.TypeANY, dns.TypeNULL} {
-		if a := ask("good.example", kind); a.Rcode != dns.RcodeSuccess || len(a.Answer)+len(a.Ns) != 0 {
-			t.Errorf("type %s: %v", dns.TypeToString[kind], a)
-		}
-	}
-	for _, name := range []string{"bad.example", "c2VjcmV0.bad.example", "good.example.evil.test", "evilgood.example", "wide.example", "com", ".", "1.0.0.127.in-addr.arpa", "127.1"} {
-		a := ask(name, dns.TypeA)
-		if a.Rcode != dns.RcodeNameError || len(a.Answer) != 0 {
-			t.Errorf("%s: %v", name, a)
-		}
-	}
-	a := ask("bad.example", dns.TypeA)
-	ede, ok := a.IsEdns0().Option[0].(*dns.EDNS0_EDE)
-	if !ok || !strings.Contains(ede.ExtraText, "does not allow bad.example") {
-		t.Errorf("no readable reason in %v", a)
-	}
-	if d := w.lastDenial(t); d.Via != "dns" {
-		t.Errorf("reported %+v", d)
-	}
-}
-
 func TestEqualDenialsAreToldOnce(t *testing.T) {
 	w := newWorld(t, compile(t, nil), Options{})
 	for range 50 {
@@ -592,97 +552,4 @@ func TestEqualDenialsAreToldOnce(t *testing.T) {
 	if len(w.decisions) != 2 || w.decisions[1].Count != 49 {
 		t.Errorf("after a while: %+v", w.decisions)
 	}
-}
-
-func FuzzDNS(f *testing.F) {
-	for _, name := range []string{"good.example.", "bad.example.", "localhost.", "."} {
-		q, _ := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
-		f.Add(q)
-	}
-	s := New(Deps{}, Options{})
-	policy, _ := Compile(&core.NetworkPolicy{Allow: []string{"good.example"}}, nil)
-	s.Set("sbx_x", sandboxAddr, policy)
-	c := s.client(sandboxAddr)
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		q := new(dns.Msg)
-		if q.Unpack(raw) != nil {
-			return
-		}
-		a := s.answer(c, q, true)
-		if a == nil {
-			return
-		}
-		packed, err := a.Pack()
-		if err == nil && len(packed) > 1300 {
-			t.Fatalf("answer of %d bytes", len(packed))
-		}
-		for _, rr := range a.Answer {
-			addr, ok := netip.AddrFromSlice(rr.(*dns.A).A.To4())
-			if !ok || (!fakes[0].Contains(addr) && !addr.IsLoopback()) {
-				t.Fatalf("answered %v", rr)
-			}
-		}
-	})
-}
-
-// fakeConn is a connection over a pipe that seems to come from the sandbox.
-type fakeConn struct{ net.Conn }
-
-func (fakeConn) RemoteAddr() net.Addr {
-	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
-}
-
-// FuzzProxy sends anything to the proxies. Whatever it is, nothing but the one
-// allowed address may be dialled.
-func FuzzProxy(f *testing.F) {
-	for _, s := range []string{
-		"CONNECT good.example:443 HTTP/1.1\r\nHost: good.example:443\r\n\r\n\x16\x03\x01",
-		"GET http://good.example/ HTTP/1.1\r\nHost: other.example\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: good.example\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: good.example\r\nHost: evil.test\r\n\r\n", "GET //evil.test/ HTTP/1.0\r\n\r\n",
-		"POST http://good.example:80@evil.test/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", "CONNECT [::1]:443 HTTP/1.1\r\n\r\n",
-	} {
-		f.Add([]byte(s), true)
-		f.Add([]byte(s), false)
-	}
-	var mu sync.Mutex
-	var bad []string
-	w := &world{id: core.NewSandboxID(), names: map[string]string{"good.example": "93.184.216.34", "evil.test": "93.184.216.35"}}
-	s := New(Deps{
-		Resolver: w, OwnAddrs: func() ([]net.Addr, error) { return nil, nil },
-		Where: func(net.Conn) (netip.AddrPort, error) { return netip.MustParseAddrPort("198.18.9.9:80"), nil },
-		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-			if address != "93.184.216.34:80" && address != "93.184.216.34:443" {
-				mu.Lock()
-				bad = append(bad, address)
-				mu.Unlock()
-			}
-			return nil, errors.New("closed")
-		},
-	}, Options{})
-	policy, _ := Compile(&core.NetworkPolicy{Allow: []string{"good.example"}}, nil)
-	s.Set(w.id, sandboxAddr, policy)
-	explicit, transparent := newHandoff(), newHandoff()
-	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	s.Serve(Listeners{DNS: packets, DNSStream: newHandoff(), Explicit: explicit, Transparent: transparent})
-	f.Cleanup(func() { _ = s.Close() })
-	f.Fuzz(func(t *testing.T, raw []byte, captured bool) {
-		near, far := net.Pipe()
-		l := explicit
-		if captured {
-			l = transparent
-		}
-		l.give(fakeConn{far})
-		go func() { _, _ = near.Write(raw); _ = near.Close() }()
-		_ = near.SetReadDeadline(time.Now().Add(2 * time.Second))
-		_, _ = io.Copy(io.Discard, near)
-		mu.Lock()
-		defer mu.Unlock()
-		if len(bad) > 0 {
-			t.Fatalf("dialled %v", bad)
-		}
-	})
 }
