@@ -139,7 +139,7 @@ func TestLibrariesHaveOneHome(t *testing.T) {
 		"github.com/anthropics/":                 {"harness/model"},
 		"github.com/openai/":                     {"harness/model"},
 		"github.com/miekg/dns":                   {"containment"},
-		"github.com/vishvananda/":                {"containment"},
+		"github.com/vishvananda/":                {"containment", "doctor"},
 		"github.com/google/nftables":             {"containment", "doctor"},
 		"github.com/chromedp":                    {"proof/browser"},
 		"github.com/google/go-containerregistry": {"execution/image"},

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drydock/internal/containment/egress"
+	"drydock/internal/containment/registries"
 	"drydock/internal/core"
 	"drydock/internal/testkit/need"
 )
@@ -103,9 +104,14 @@ func openNetwork(t *testing.T) (*Network, *outside) {
 func allow(names ...string) *core.NetworkPolicy { return &core.NetworkPolicy{Allow: names} }
 
 // sandbox runs a shell script in a real gVisor sandbox on the network and
-// returns what it prints. Its root is the host's, read-only but for
-// the resolver.
+// returns what it prints. Its root is the host's, with a layer above.
 func sandbox(t *testing.T, n *Network, policy *core.NetworkPolicy, script string) string {
+	t.Helper()
+	return sandboxWith(t, n, policy, registries.Settings{}, script)
+}
+
+// sandboxWith brings settings along, as an environment does.
+func sandboxWith(t *testing.T, n *Network, policy *core.NetworkPolicy, settings registries.Settings, script string) string {
 	t.Helper()
 	runsc := need.Runsc(t)
 	id := core.NewSandboxID()
@@ -113,14 +119,14 @@ func sandbox(t *testing.T, n *Network, policy *core.NetworkPolicy, script string
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, root := rootfs(t, at.Resolver)
+	dir, root := rootfs(t, at.Resolver, settings)
 	spec := map[string]any{
 		"ociVersion": "1.0.0",
 		"process": map[string]any{
 			"args": []string{"/bin/sh", "-c", script}, "cwd": "/",
-			"env": append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "ADDRESS=" + at.Address.String()}, at.Env...),
+			"env": append([]string{"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "GOCACHE=/tmp/go", "GOPATH=/tmp/gopath"}, append(at.Env, settings.Env...)...),
 		},
-		"root": map[string]any{"path": root, "readonly": true},
+		"root": map[string]any{"path": root},
 		"mounts": []any{
 			map[string]any{"destination": "/proc", "type": "proc", "source": "proc"},
 			map[string]any{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
@@ -148,7 +154,7 @@ func sandbox(t *testing.T, n *Network, policy *core.NetworkPolicy, script string
 }
 
 // rootfs lays a resolv.conf over the host's root.
-func rootfs(t *testing.T, resolver netip.Addr) (dir, root string) {
+func rootfs(t *testing.T, resolver netip.Addr, settings registries.Settings) (dir, root string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, d := range []string{"upper/etc", "work", "root"} {
@@ -158,6 +164,15 @@ func rootfs(t *testing.T, resolver netip.Addr) (dir, root string) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, "upper/etc/resolv.conf"), fmt.Appendf(nil, "nameserver %s\n", resolver), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range settings.Files(registries.Target{Distribution: "debian", Suite: "bookworm"}) {
+		full := filepath.Join(dir, "upper", f.Path)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	root = filepath.Join(dir, "root")
 	options := fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", dir, dir)
@@ -320,5 +335,44 @@ func TestDaemonComesBack(t *testing.T) {
 	}
 	if out, err := insideNamespace(t, at, curl, "-sS", "http://good.example/"); out != "outside" {
 		t.Errorf("after a restart: %q, %v", out, err)
+	}
+}
+
+// TestRegistriesAreReachable installs from the registries that this machine is
+// configured to use, once through the explicit proxy and once captured.
+func TestRegistriesAreReachable(t *testing.T) {
+	need.Root(t)
+	settings := registries.Read(t.Context(), registries.Options{Environ: os.Environ()})
+	managers := map[string]bool{}
+	for _, e := range settings.Hosts() {
+		managers[e.Manager] = true
+	}
+	n, err := Open(t.Context(), Deps{Log: slog.New(slog.DiscardHandler)}, Options{StateDir: t.TempDir(), Registries: Endpoints(settings)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Teardown(context.Background()) }()
+	// One half uses the explicit proxy, the other is captured.
+	for before, lines := range map[string]map[string]string{
+		"": {
+			"go":  "mkdir /tmp/m; cd /tmp/m; go mod init m 2>/dev/null; go get github.com/google/go-cmp@v0.7.0",
+			"apt": "mkdir -p /tmp/lists/partial; apt-get -o Dir::State::Lists=/tmp/lists -o APT::Sandbox::User=root -o Dir::Etc::sourceparts=/tmp -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/drydock.sources update",
+		},
+		"unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY;\n": {
+			"npm": "npm view left-pad version",
+		},
+	} {
+		script := before
+		for manager, line := range lines {
+			if managers[manager] {
+				script += "(" + line + ") 2>&1 && echo " + manager + " is fine;\n"
+			}
+		}
+		out := sandboxWith(t, n, allow("registries"), settings, script)
+		for manager := range lines {
+			if managers[manager] && !strings.Contains(out, manager+" is fine") {
+				t.Errorf("%s:\n%s", manager, out)
+			}
+		}
 	}
 }

@@ -79,7 +79,13 @@ func claimPrefix(name string) (netip.Prefix, bool) {
 func takeClaim(dir string, p netip.Prefix) (*claim, bool, error) {
 	path := claimPath(dir, p)
 	for {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, false, err
+		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a daemon that just ended removed the directory
+		}
 		if err != nil {
 			return nil, false, err
 		}

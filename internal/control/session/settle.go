@@ -226,7 +226,7 @@ func (s *Service) putAside(ctx context.Context, tx *store.Tx, job Job, ending En
 		}
 	}
 	if session.State == core.SessionStarting { // it did not get as far as running
-		if _, err := tx.UpdateSession(ctx, id, func(s *core.Session) error { s.State = core.SessionRunning; return nil }); err != nil {
+		if _, err := s.setSession(ctx, tx, id, platform, core.SessionRunning, session.Reason, nil); err != nil {
 			return err
 		}
 	}

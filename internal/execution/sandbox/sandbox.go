@@ -74,9 +74,9 @@ type Status struct {
 	Cause  Cause
 	Detail string
 	Frozen string // where a freeze that was begun or is done puts the files
-	Memory int64 // bytes in use, of the whole sandbox
-	Disk   int64 // bytes written above the layers, as last measured
-	Pids   int   // threads of the host, gVisor's own included
+	Memory int64  // bytes in use, of the whole sandbox
+	Disk   int64  // bytes written above the layers, as last measured
+	Pids   int    // threads of the host, gVisor's own included
 }
 
 // Capabilities are fixed for the life of a driver.

@@ -43,6 +43,7 @@ type Manifest struct {
 	Layers      []Layer            `json:"layers"` // topmost first; the first one is the snapshot's own
 	Memory      *Memory            `json:"memory,omitempty"`
 	Runtime     Runtime            `json:"runtime"`
+	Image       Image              `json:"image"`
 	Labels      map[string]string  `json:"labels,omitempty"` // of whoever made it, for finding it again
 }
 
@@ -60,6 +61,12 @@ type Runtime struct {
 	Driver string `json:"driver,omitempty"`
 	Digest string `json:"digest,omitempty"` // of the runtime's program
 	Init   string `json:"init,omitempty"`   // version of drydock-init
+}
+
+// Image is what the base image says of every process.
+type Image struct {
+	Env  []string `json:"env,omitempty"`
+	User string   `json:"user,omitempty"`
 }
 
 // Memory names a memory image. It may be used only if every field fits.
@@ -81,6 +88,7 @@ type Draft struct {
 	Build       core.BuildID
 	Commit      string
 	Runtime     Runtime
+	Image       Image
 	Labels      map[string]string
 }
 

@@ -76,7 +76,7 @@ type route struct {
 	scripted bool
 }
 
-func (r route) name() string { return r.provider + "/" + r.model }
+func (r route) name() string { return strings.TrimSuffix(r.provider+"/"+r.model, "/") }
 
 func (g *Gateway) route(name string) (route, error) {
 	provider, rest, cut := strings.Cut(name, "/")

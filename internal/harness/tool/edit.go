@@ -107,11 +107,17 @@ func nearMiss(content, old string) string {
 	have := splitLines(content)
 	want := splitLines(old)
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	best, bestAt := 0, -1
+	for i := range have {
+		have[i] = strings.TrimRight(have[i], "\r")
+	}
+	best, bestAt, budget := 0, -1, 1<<20 // it is only advice
 	for i := range have {
 		n := 0
 		for n < len(want) && i+n < len(have) && squeeze(have[i+n]) == squeeze(want[n]) {
 			n++
+		}
+		if budget -= n + 1; budget < 0 {
+			break
 		}
 		if n > best {
 			best, bestAt = n, i

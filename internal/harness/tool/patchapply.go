@@ -58,11 +58,19 @@ func (h hunk) old() []string {
 	return out
 }
 
-func matches(have, want []string, same func(a, b string) bool) bool {
+// maxCompared bounds the lines compared for one hunk: files and patches come
+// from outside.
+const maxCompared = 1 << 26
+
+func matches(have, want []string, same func(a, b string) bool, budget *int) bool {
 	if len(want) > len(have) {
 		return false
 	}
+	*budget--
 	for i := range want {
+		if i > 0 {
+			*budget--
+		}
 		if !same(have[i], want[i]) {
 			return false
 		}
@@ -92,14 +100,18 @@ func (h hunk) place(lines []string, from int, several bool, n int) (int, error) 
 		}
 		return len(lines), nil
 	}
+	budget := maxCompared
 	for _, same := range []func(a, b string) bool{
 		func(a, b string) bool { return a == b },
 		func(a, b string) bool { return strings.TrimRight(a, " \t") == strings.TrimRight(b, " \t") },
 	} {
 		var found []int
 		for i := start; i+len(old) <= len(lines); i++ {
-			if matches(lines[i:], old, same) {
+			if matches(lines[i:], old, same, &budget) {
 				found = append(found, i)
+			}
+			if budget < 0 {
+				return 0, fmt.Errorf("%s cannot be placed in so large a file; change it with run", what)
 			}
 		}
 		switch {

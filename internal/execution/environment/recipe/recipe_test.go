@@ -103,7 +103,7 @@ func TestDefaults(t *testing.T) {
 func TestAllFaultsAreNamed(t *testing.T) {
 	src := `base: debian:Bookworm
 pakages: [git]
-packages: [Git, "a b", git, git]
+packages: [-git, "a b", git, git]
 on_sync: x
 workspace: src
 services:
@@ -130,9 +130,9 @@ env: {1A: x, B: [1], DRYDOCK_X: y}
 	for _, want := range []string{
 		`drydock.yaml:1:7: base "debian:Bookworm" does not name a suite of Debian`,
 		`drydock.yaml:2:1: unknown key "pakages" in drydock.yaml (did you mean "packages"?)`,
-		`drydock.yaml:3:12: "Git" is not the name of a Debian package`,
-		`drydock.yaml:3:17: "a b" is not`,
-		`drydock.yaml:3:29: package "git" is listed twice`,
+		`drydock.yaml:3:12: "-git" is not the name of a package`,
+		`drydock.yaml:3:18: "a b" is not`,
+		`drydock.yaml:3:30: package "git" is listed twice`,
 		`drydock.yaml:4:1: key "on_sync" is reserved`,
 		`drydock.yaml:5:12: workspace "src" is not an absolute directory`,
 		`"Web" is not a name for a service`,
@@ -166,7 +166,7 @@ func TestWrongShapes(t *testing.T) {
 	for _, src := range []string{
 		"", "[]", "text", "base:", "base: [a]", "base: debian:x\nservices: [a]", "base: debian:x\nservices: {a: run}", "base: debian:x\nchecks: {a: [b]}",
 		"base: debian:x\nlimits: 4", "base: debian:x\nnetwork: [a]", "base: debian:x\nnetwork: {allow: a}", "base: debian:x\nwarm: npm test", "base: debian:x\nports: [a]",
-		"base: img\npackages: [git]", "base: oci-layout:rel", "base: -x", "base: a//b", "base: debian:x\nsetup: {a: b}", "base: debian:x\nworkspace: /etc", "base: debian:x\nrefresh: 1s",
+		"base: oci-layout:rel", "base: -x", "base: a//b", "base: debian:x\nsetup: {a: b}", "base: debian:x\nworkspace: /etc", "base: debian:x\nrefresh: 1s",
 		"base: debian:x\nsetup: \"a\\0b\"",
 	} {
 		if r, err := Parse("x", []byte(src)); !core.Is(err, core.Invalid) {

@@ -86,7 +86,7 @@ func Schema() *jsonschema.Schema {
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 		Properties: map[string]*jsonschema.Schema{
 			"base":      text("base image: debian:SUITE, an OCI image reference, or oci-layout:DIR", "debian:bookworm"),
-			"packages":  either(list("Debian packages to install; only with debian:SUITE", text("a package")), "array", "null"),
+			"packages":  either(list("packages to install, by the names of the base's own package manager", text("a package")), "array", "null"),
 			"env":       env(),
 			"user":      withDefault(user("user of setup, services, checks and the agent"), "root"),
 			"workspace": withDefault(text("absolute directory of the repository in the sandbox"), DefaultWorkspace),

@@ -169,7 +169,7 @@ func (s *Store) plan(ctx context.Context, d snapshot.Draft) (snapshot.Manifest, 
 	}
 	m := snapshot.Manifest{
 		Format: snapshot.Format, ID: d.ID, Parent: d.Parent, Environment: d.Environment, Session: d.Session, Build: d.Build,
-		Commit: d.Commit, Created: time.Now().UTC(), Runtime: d.Runtime, Labels: d.Labels,
+		Commit: d.Commit, Created: time.Now().UTC(), Runtime: d.Runtime, Image: d.Image, Labels: d.Labels,
 		Layers: append([]snapshot.Layer{{Snapshot: d.ID}}, below...),
 	}
 	return m, m.Check()

@@ -1,0 +1,424 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/guest"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/gitcmd/mirror"
+)
+
+// Names of a build's phases, besides those of Launch.
+const (
+	PhaseFetch     = "fetch repository"
+	PhaseRecipe    = "read recipe"
+	PhaseUnchanged = "nothing changed"
+	PhaseBase      = "base image"
+	PhaseCheckout  = "check out"
+	PhasePackages  = "packages"
+	PhaseRecipeRun = "setup"
+	PhaseWarm      = "warm up"
+	PhaseStop      = "stop services"
+	PhaseSnapshot  = "snapshot"
+)
+
+// Labels of a build's snapshot, by which an unchanged one is found.
+const (
+	labelBase   = "base"
+	labelRecipe = "recipe"
+	labelFile   = "recipe-file"
+)
+
+// buildError is a failure as people see it.
+type buildError struct {
+	core.Failure
+	err error
+}
+
+func (e *buildError) Error() string { return e.Code + ": " + e.Message }
+func (e *buildError) Unwrap() error { return e.err }
+
+func failed(code string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*buildError](err); ok {
+		return err
+	}
+	return &buildError{core.Failure{Code: code, Message: clip(err.Error(), 2000), Hint: core.HintOf(err)}, err}
+}
+
+// work is one build under way.
+type work struct {
+	b      *Builder
+	id     core.BuildID
+	req    BuildRequest
+	env    core.Environment
+	log    *buildLog
+	phases []core.Phase
+
+	mirror  *mirror.Mirror
+	commit  string
+	branch  string
+	recipe  recipe.Recipe
+	source  recipe.Source
+	base    BaseImage
+	machine *Machine
+}
+
+// run carries one build to its end, which it records.
+func (b *Builder) run(ctx context.Context, j job) {
+	id := j.build.ID
+	_, err := b.deps.DB.UpdateBuild(ctx, id, func(build *core.Build) error {
+		build.State = core.BuildRunning
+		return nil
+	})
+	if err != nil {
+		b.deps.Log.Error("a build cannot be started", "build", id, "error", err)
+		return
+	}
+	b.event(ctx, id, core.EventBuildState, core.BuildData{State: core.BuildRunning})
+	log, err := openBuildLog(b.logFile(id), b.opts.LogFile, b.opts.LogEvents, func(phase, text string) {
+		b.event(context.WithoutCancel(ctx), id, core.EventLog, core.LogData{Phase: phase, Text: text})
+	})
+	if err != nil {
+		b.finish(ctx, id, core.BuildFailed, "", &core.Failure{Code: "log_failed", Message: err.Error()})
+		return
+	}
+	w := &work{b: b, id: id, req: j.req, log: log}
+	snap, err := w.do(ctx)
+	if w.machine != nil {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
+		if closeErr := w.machine.Close(clean); closeErr != nil {
+			b.deps.Log.Error("the sandbox of a build is not removed", "build", id, "sandbox", w.machine.ID(), "error", closeErr)
+		}
+		cancel()
+	}
+	log.close()
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		b.finish(ctx, id, core.BuildDone, snap, nil)
+	case errors.Is(cause, errStopped):
+		b.finish(ctx, id, core.BuildStopped, "", &core.Failure{Code: "stopped", Message: "somebody asked for it to stop"})
+	case ctx.Err() != nil:
+		b.finish(ctx, id, core.BuildFailed, "", &core.Failure{
+			Code: "interrupted", Message: "the daemon ended while it ran", Hint: "build again",
+		})
+	default:
+		b.finish(ctx, id, core.BuildFailed, "", w.failure(err))
+	}
+}
+
+// failure turns an error into what people see, and death by a limit into that.
+func (w *work) failure(err error) *core.Failure {
+	f := core.Failure{Code: "internal", Message: clip(err.Error(), 2000), Hint: core.HintOf(err)}
+	if be, ok := errors.AsType[*buildError](err); ok {
+		f = be.Failure
+	}
+	if dead, ok := errors.AsType[*DeadError](err); ok {
+		f.Message = dead.Error()
+		switch dead.Status.Cause {
+		case sandbox.CauseMemory, sandbox.CauseDisk, sandbox.CauseLifetime:
+			f.Code = string(dead.Status.Cause)
+			f.Hint = deathHint(dead.Status.Cause)
+		}
+	}
+	if w.env.Snapshot != "" {
+		f.Message += fmt.Sprintf(" (the snapshot of before, %s, stays in use)", w.env.Snapshot)
+	}
+	return &f
+}
+
+// phase times a part of the build and tells of it, also of one that failed.
+func (w *work) phase(ctx context.Context, name string, do func(*core.Phase) error) error {
+	p := core.Phase{Name: name}
+	w.log.phase(name)
+	start := time.Now()
+	err := do(&p)
+	w.log.flush()
+	p.Duration = time.Since(start)
+	if err != nil && p.Detail == "" {
+		p.Detail = "failed"
+	}
+	w.report(ctx, p)
+	return err
+}
+
+func (w *work) report(ctx context.Context, p core.Phase) {
+	w.phases = append(w.phases, p)
+	w.b.event(ctx, w.id, core.EventPhase, p)
+	phases := w.phases
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if _, err := w.b.deps.DB.UpdateBuild(ctx, w.id, func(build *core.Build) error {
+		build.Phases, build.Commit = phases, w.commit
+		return nil
+	}); err != nil {
+		w.b.deps.Log.Error("cannot record a phase of a build", "build", w.id, "phase", p.Name, "error", err)
+	}
+}
+
+func (w *work) warn(ctx context.Context, code, message string) {
+	w.b.event(ctx, w.id, core.EventWarning, core.WarningData{Code: code, Message: message})
+}
+
+// do is the build. It returns the snapshot to use from now on.
+func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
+	if err := w.fetch(ctx); err != nil {
+		return "", err
+	}
+	if err := w.phase(ctx, PhaseBase, func(p *core.Phase) error { return w.baseImage(ctx, p) }); err != nil {
+		return "", failed("base_failed", err)
+	}
+	if snap := w.unchanged(ctx); snap != "" {
+		w.report(ctx, core.Phase{Name: PhaseUnchanged, Cached: true, Detail: string(snap)})
+		return snap, nil
+	}
+	if err := w.launch(ctx); err != nil {
+		return "", failed("start_failed", err)
+	}
+	if err := w.phase(ctx, PhaseCheckout, func(*core.Phase) error { return w.checkout(ctx) }); err != nil {
+		return "", failed("checkout_failed", w.machine.explain(ctx, err))
+	}
+	if err := w.install(ctx); err != nil {
+		return "", failed("setup_failed", w.machine.explain(ctx, err))
+	}
+	return w.freeze(ctx)
+}
+
+// fetch brings the mirror up to date, fixes the commit and reads the recipe.
+func (w *work) fetch(ctx context.Context) error {
+	db := w.b.deps.DB
+	build, err := db.Build(ctx, w.id)
+	if err != nil {
+		return err
+	}
+	if w.env, err = db.Environment(ctx, string(build.Environment)); err != nil {
+		return err
+	}
+	err = w.phase(ctx, PhaseFetch, func(p *core.Phase) error {
+		if w.mirror, err = w.b.deps.Mirror(ctx, w.env.Source); err != nil {
+			return err
+		}
+		if _, err = w.mirror.Sync(ctx); err != nil {
+			return err
+		}
+		if w.branch, err = w.mirror.DefaultBranch(ctx); err != nil {
+			return err
+		}
+		ref := w.branch
+		if w.req.Ref != "" {
+			ref = w.req.Ref
+		}
+		if w.commit, err = w.mirror.Resolve(ctx, ref); err != nil {
+			return err
+		}
+		p.Detail = ref + " at " + clip(w.commit, 12)
+		return nil
+	})
+	if err != nil {
+		return failed("fetch_failed", err)
+	}
+	if w.env, err = db.UpdateEnvironment(ctx, w.env.ID, func(e *core.Environment) error {
+		e.DefaultBranch = w.branch
+		return nil
+	}); err != nil {
+		return err
+	}
+	err = w.phase(ctx, PhaseRecipe, func(p *core.Phase) error {
+		w.recipe, w.source, err = ReadRecipe(ctx, w.mirror, w.commit)
+		p.Detail = w.source.File
+		return err
+	})
+	if err != nil {
+		return failed("recipe_invalid", err)
+	}
+	for _, warning := range w.recipe.Warnings {
+		w.warn(ctx, "recipe", warning)
+	}
+	return nil
+}
+
+func (w *work) baseImage(ctx context.Context, p *core.Phase) error {
+	var err error
+	w.base, err = w.b.deps.Base(ctx, BaseRequest{
+		Base: w.recipe.Base, Packages: w.recipe.Packages, Fresh: w.req.Fresh,
+		Progress: func(line string) { w.log.line(line) },
+	})
+	p.Cached, p.Detail = w.base.Cached, w.recipe.Base
+	return err
+}
+
+// unchanged finds the snapshot that this build would make again.
+func (w *work) unchanged(ctx context.Context) core.SnapshotID {
+	if w.req.Fresh || w.env.Snapshot == "" {
+		return ""
+	}
+	m, err := w.b.deps.Snapshots.Get(ctx, w.env.Snapshot)
+	if err != nil || m.Commit != w.commit || m.Labels[labelBase] != w.base.Digest || m.Labels[labelRecipe] != w.recipe.BuildDigest() {
+		return ""
+	}
+	_, release, err := w.b.deps.Snapshots.Acquire(ctx, w.env.Snapshot)
+	if err != nil {
+		w.warn(ctx, "snapshot_missing", err.Error())
+		return ""
+	}
+	release()
+	return w.env.Snapshot
+}
+
+func (w *work) launch(ctx context.Context) error {
+	var layers []snapshot.Layer
+	for _, dir := range w.base.Layers {
+		layers = append(layers, snapshot.Layer{Base: w.base.Digest, Path: dir})
+	}
+	w.log.phase(PhaseSandbox)
+	var err error
+	w.machine, err = w.b.deps.Launcher.Launch(ctx, LaunchRequest{
+		Base: layers, Image: w.base.Image, Purpose: PurposeBuild, Owner: string(w.id), Policy: &w.recipe.BuildNetwork,
+		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: func(p core.Phase) { w.report(ctx, p) },
+	})
+	return err
+}
+
+func (w *work) checkout(ctx context.Context) error {
+	return w.machine.CheckoutMirror(ctx, w.mirror, Checkout{Commit: w.commit, Branch: w.branch, Base: w.branch})
+}
+
+// install runs everything that the recipe asks for.
+func (w *work) install(ctx context.Context) error {
+	if len(w.recipe.Packages) > 0 && !w.base.Installed {
+		step, err := packageStep(w.base.Family, w.recipe.Packages)
+		if err != nil {
+			return failed("packages_failed", err)
+		}
+		if err := w.phase(ctx, PhasePackages, func(*core.Phase) error { return w.step(ctx, "packages_failed", step, "0") }); err != nil {
+			return err
+		}
+	}
+	for i, step := range w.recipe.Setup {
+		name := PhaseRecipeRun
+		if step.Name != "" && len(w.recipe.Setup) > 1 {
+			name = fmt.Sprintf("%s: %s", PhaseRecipeRun, step.Name)
+		} else if len(w.recipe.Setup) > 1 {
+			name = fmt.Sprintf("%s %d", PhaseRecipeRun, i+1)
+		}
+		if err := w.phase(ctx, name, func(*core.Phase) error { return w.step(ctx, "setup_failed", step, w.machine.User()) }); err != nil {
+			return err
+		}
+	}
+	if len(w.recipe.Services) > 0 {
+		if err := w.phase(ctx, PhaseServices, func(p *core.Phase) error { return w.services(ctx, p) }); err != nil {
+			return err
+		}
+	}
+	if w.recipe.Warm != nil {
+		step := *w.recipe.Warm
+		if err := w.phase(ctx, PhaseWarm, func(*core.Phase) error { return w.step(ctx, "warm_failed", step, w.machine.User()) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packageStep installs packages with what the base image has.
+func packageStep(family string, packages []string) (recipe.Step, error) {
+	list := strings.Join(packages, " ") // checked for form by the recipe
+	run, ok := map[string]string{
+		"debian": "export DEBIAN_FRONTEND=noninteractive\napt-get update -q\napt-get install -q -y --no-install-recommends " + list,
+		"alpine": "apk add --no-cache " + list,
+		"rhel":   "if command -v dnf >/dev/null; then dnf install -y " + list + "; else microdnf install -y " + list + "; fi",
+		"suse":   "zypper --non-interactive install " + list,
+		"arch":   "pacman -Sy --noconfirm " + list,
+	}[family]
+	if !ok {
+		return recipe.Step{}, core.E("environment.packages", core.Invalid, nil, "packages cannot be installed in a base image of family %q", family).
+			WithHint("install them in setup, or take another base image")
+	}
+	return recipe.Step{Name: "packages", Run: run}, nil
+}
+
+func (w *work) services(ctx context.Context, p *core.Phase) error {
+	states, err := w.machine.StartServices(ctx)
+	for _, s := range states {
+		w.b.event(ctx, w.id, core.EventService, core.ServiceData{Service: s.Name, State: s.State, Detail: clip(s.Detail, 500)})
+	}
+	p.Detail = strings.Join(serviceNames(w.recipe), ", ")
+	svc, ok := errors.AsType[*ServiceError](err)
+	if !ok {
+		return failed("service_failed", err)
+	}
+	f := core.Failure{Code: "service_failed", Message: svc.Error(), Output: svc.Output}
+	for _, s := range w.recipe.Services {
+		if s.Name == svc.Service {
+			f.Command = s.Run
+			f.Hint = "its readiness is checked by: " + s.Ready
+		}
+	}
+	w.log.text(svc.Output + "\n")
+	return &buildError{f, w.machine.explain(ctx, err)}
+}
+
+// step runs a command of the recipe; all it prints goes to the log.
+func (w *work) step(ctx context.Context, code string, step recipe.Step, user string) error {
+	argv, shown := step.Argv, strings.Join(step.Argv, " ")
+	if step.Run != "" {
+		argv, shown = []string{"sh", "-e", "-c", step.Run}, step.Run
+	}
+	timeout := step.Timeout
+	if timeout <= 0 {
+		timeout = w.b.opts.SetupTimeout
+	}
+	end, tail, err := w.machine.Stream(ctx, guest.Command{
+		Argv: argv, Dir: w.recipe.Path(step.Dir), User: user, Timeout: timeout, Merge: true,
+	}, w.log)
+	if err != nil {
+		return failed(code, w.machine.explain(ctx, err))
+	}
+	if end.ExitCode == 0 {
+		return nil
+	}
+	f := core.Failure{Code: code, Command: shown, Output: tail}
+	switch {
+	case end.TimedOut:
+		f.Message = fmt.Sprintf("the command was ended after %s", timeout)
+		f.Hint = "give it a longer timeout, or find out what it waits for"
+	case end.Signal != "":
+		f.Message = "the command was ended by signal " + end.Signal
+	default:
+		f.Message = fmt.Sprintf("the command ended with exit code %d", end.ExitCode)
+	}
+	return &buildError{Failure: f}
+}
+
+// freeze leaves a clean checkout, ends everything and takes the snapshot.
+func (w *work) freeze(ctx context.Context) (core.SnapshotID, error) {
+	err := w.phase(ctx, PhaseStop, func(*core.Phase) error {
+		if err := w.machine.StopServices(ctx); err != nil {
+			return err
+		}
+		return w.machine.CheckoutBundle(ctx, nil, w.commit, w.branch)
+	})
+	if err != nil {
+		return "", failed("snapshot_failed", w.machine.explain(ctx, err))
+	}
+	var snap core.Snapshot
+	err = w.phase(ctx, PhaseSnapshot, func(p *core.Phase) (err error) {
+		snap, err = w.machine.Freeze(ctx, snapshot.Draft{
+			Environment: w.env.ID, Build: w.id, Commit: w.commit,
+			Labels: map[string]string{
+				labelBase: w.base.Digest, labelRecipe: w.recipe.BuildDigest(), labelFile: w.source.File,
+			},
+		})
+		p.Detail = string(snap.ID)
+		return err
+	})
+	return snap.ID, failed("snapshot_failed", err)
+}

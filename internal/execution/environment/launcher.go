@@ -1,0 +1,491 @@
+package environment
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/guest"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/store"
+)
+
+// Purposes of sandboxes.
+const (
+	PurposeSession = "session"
+	PurposeBuild   = "build"
+	PurposeProof   = "proof"
+	PurposeWarm    = "warm"
+)
+
+// SandboxRows are the database rows of sandboxes.
+type SandboxRows interface {
+	CreateSandbox(ctx context.Context, s store.Sandbox) error
+	Sandbox(ctx context.Context, id core.SandboxID) (store.Sandbox, error)
+	LiveSandboxes(ctx context.Context) ([]store.Sandbox, error)
+	UpdateSandbox(ctx context.Context, id core.SandboxID, change func(*store.Sandbox) error) (store.Sandbox, error)
+}
+
+// Snapshots keeps them.
+type Snapshots interface {
+	Acquire(ctx context.Context, id core.SnapshotID) (layers []string, release func(), err error)
+	Get(ctx context.Context, id core.SnapshotID) (snapshot.Manifest, error)
+	Begin(ctx context.Context, d snapshot.Draft) (overlay.Pending, error)
+	Commit(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen) (core.Snapshot, error)
+	Abort(ctx context.Context, id core.SnapshotID) error
+	FromPath(into string) core.SnapshotID
+}
+
+// Settings are what a sandbox needs to use the network it was given: the
+// certificates to trust and the settings of package managers.
+type Settings struct {
+	Env   []string
+	Files []guest.SetupFile
+}
+
+// LauncherDeps are what a Launcher uses of others.
+type LauncherDeps struct {
+	Driver    sandbox.Driver
+	Snapshots Snapshots
+	Rows      SandboxRows
+	// Settings may be nil. The handle has the network's own variables already.
+	Settings func(ctx context.Context, policy *core.NetworkPolicy, h sandbox.Handle) (Settings, error)
+	Log      *slog.Logger
+}
+
+// LauncherOptions are the operator's.
+type LauncherOptions struct {
+	Defaults core.Limits       // for what a request leaves open
+	Ceiling  core.Limits       // no request gets more; zero fields do not bound
+	Places   map[string]int    // sandboxes of one purpose at once; a Launch waits for a place
+	Runtime  snapshot.Runtime  // written into manifests
+	Env      map[string]string // of every process in every sandbox
+}
+
+// Launcher starts sandboxes and finds them again.
+type Launcher struct {
+	deps   LauncherDeps
+	opts   LauncherOptions
+	places map[string]chan struct{}
+
+	closing  context.Context
+	close    context.CancelFunc
+	watchers sync.WaitGroup
+
+	mu       sync.Mutex
+	machines map[core.SandboxID]*Machine
+}
+
+// NewLauncher makes one; Recover should be called before Launch.
+func NewLauncher(deps LauncherDeps, opts LauncherOptions) *Launcher {
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Launcher{deps: deps, opts: opts, places: map[string]chan struct{}{}, machines: map[core.SandboxID]*Machine{}}
+	for purpose, n := range opts.Places {
+		if n > 0 {
+			l.places[purpose] = make(chan struct{}, n)
+		}
+	}
+	l.closing, l.close = context.WithCancel(context.Background())
+	return l
+}
+
+// Close stops watching; sandboxes go on.
+func (l *Launcher) Close() error {
+	l.close()
+	l.watchers.Wait()
+	return nil
+}
+
+// LaunchRequest says what to start.
+type LaunchRequest struct {
+	ID       core.SandboxID   // "" takes a new one
+	Snapshot core.SnapshotID  // or, for a build, ...
+	Base     []snapshot.Layer // ... the layers of a base image, topmost first,
+	Image    snapshot.Image   // with what it says of every process
+	Purpose  string
+	Owner    string
+	Hostname string              // default: the purpose
+	Policy   *core.NetworkPolicy // nil: no network
+	Limits   core.Limits
+	Recipe   *recipe.Recipe // for its environment and services; may be nil
+	Env      []string       // of every process, after the recipe's
+	// StartServices starts the recipe's services and waits until they are ready.
+	StartServices bool
+	Report        func(core.Phase) // called after each part; may be nil
+}
+
+// Names of phases that Launch reports.
+const (
+	PhasePlace    = "wait for a place"
+	PhaseSandbox  = "start sandbox"
+	PhaseSetup    = "set up sandbox"
+	PhaseServices = "services ready"
+)
+
+// Launch starts a sandbox and returns when it can be used. On error nothing is
+// left behind.
+func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, error) {
+	const op = "environment.launch"
+	if req.ID == "" {
+		req.ID = core.NewSandboxID()
+	}
+	if req.Report == nil {
+		req.Report = func(core.Phase) {}
+	}
+	if (req.Snapshot == "") == (len(req.Base) == 0) {
+		return nil, core.E(op, core.Internal, nil, "a sandbox starts from a snapshot or from a base image")
+	}
+	start := time.Now()
+	leave, err := l.enter(ctx, req.Purpose)
+	if err != nil {
+		return nil, err
+	}
+	if wait := time.Since(start); wait > time.Millisecond {
+		req.Report(core.Phase{Name: PhasePlace, Duration: wait})
+	}
+	m := &Machine{launcher: l, id: req.ID, leave: leave}
+	if req.Recipe != nil {
+		m.recipe = *req.Recipe
+	}
+	m.policy = req.Policy
+	if err := l.start(ctx, m, req); err != nil {
+		err = m.explain(ctx, err)
+		l.undo(ctx, m)
+		return nil, err
+	}
+	return m, nil
+}
+
+// enter takes a place for a purpose, or waits for one.
+func (l *Launcher) enter(ctx context.Context, purpose string) (leave func(), err error) {
+	places := l.places[purpose]
+	if places == nil {
+		return func() {}, nil
+	}
+	select {
+	case places <- struct{}{}:
+		return sync.OnceFunc(func() { <-places }), nil
+	case <-ctx.Done():
+		return nil, core.E("environment.launch", core.KindOf(ctx.Err()), ctx.Err(), "all %d places for sandboxes of purpose %q are taken", cap(places), purpose)
+	}
+}
+
+func (l *Launcher) start(ctx context.Context, m *Machine, req LaunchRequest) error {
+	begin := time.Now()
+	layers, release, err := l.layers(ctx, m, req)
+	if err != nil {
+		return err
+	}
+	defer release()
+	spec := sandbox.Spec{
+		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Hostname: hostname(req), Token: rand.Text(),
+		Limits: l.limits(req.Limits), Network: req.Policy,
+	}
+	// The row comes first, with what is needed to find the rest again.
+	m.handle = sandbox.Handle{
+		Driver: l.deps.Driver.Name(), ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Token: spec.Token,
+		Created: begin.UTC(),
+	}
+	doc, err := m.document()
+	if err != nil {
+		return err
+	}
+	err = l.deps.Rows.CreateSandbox(ctx, store.Sandbox{
+		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, State: core.SandboxCreating, Handle: doc,
+		Created: begin.UTC(), Updated: begin.UTC(),
+	})
+	if err != nil {
+		return err
+	}
+	m.recorded = true
+	h, err := l.deps.Driver.Create(ctx, spec)
+	if err != nil {
+		return err
+	}
+	m.created = true
+	if err := l.running(ctx, m, h); err != nil {
+		return err
+	}
+	req.Report(core.Phase{Name: PhaseSandbox, Duration: time.Since(begin)})
+
+	begin = time.Now()
+	if err := m.setUp(ctx, req.Env); err != nil {
+		return err
+	}
+	req.Report(core.Phase{Name: PhaseSetup, Duration: time.Since(begin)})
+	if !req.StartServices || len(m.recipe.Services) == 0 {
+		return nil
+	}
+	begin = time.Now()
+	if _, err := m.StartServices(ctx); err != nil {
+		return err
+	}
+	req.Report(core.Phase{Name: PhaseServices, Duration: time.Since(begin), Detail: strings.Join(serviceNames(m.recipe), ", ")})
+	return nil
+}
+
+func serviceNames(r recipe.Recipe) []string {
+	var out []string
+	for _, s := range r.StartOrder() {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// layers are what lies below the sandbox.
+func (l *Launcher) layers(ctx context.Context, m *Machine, req LaunchRequest) ([]string, func(), error) {
+	if req.Snapshot == "" {
+		m.base, m.image = req.Base, req.Image
+		var out []string
+		for _, layer := range req.Base {
+			out = append(out, layer.Path)
+		}
+		return out, func() {}, nil
+	}
+	layers, release, err := l.deps.Snapshots.Acquire(ctx, req.Snapshot)
+	if err != nil {
+		return nil, nil, err
+	}
+	manifest, err := l.deps.Snapshots.Get(ctx, req.Snapshot)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	m.parent, m.image = req.Snapshot, manifest.Image
+	return layers, release, nil
+}
+
+// running records that the driver has made the sandbox, and watches it.
+func (l *Launcher) running(ctx context.Context, m *Machine, h sandbox.Handle) error {
+	m.handle = h
+	m.guest = guest.NewTCPClient(h.Guest, h.Token)
+	doc, err := m.document()
+	if err != nil {
+		return err
+	}
+	if _, err := l.deps.Rows.UpdateSandbox(ctx, h.ID, func(s *store.Sandbox) error {
+		s.State, s.Handle = core.SandboxRunning, doc
+		return nil
+	}); err != nil {
+		return err
+	}
+	l.remember(m)
+	return nil
+}
+
+func (l *Launcher) remember(m *Machine) {
+	l.mu.Lock()
+	l.machines[m.id] = m
+	l.mu.Unlock()
+	l.watchers.Go(func() { l.watch(m) })
+}
+
+// watch writes the death of a sandbox into its row.
+func (l *Launcher) watch(m *Machine) {
+	s, err := l.deps.Driver.Wait(l.closing, m.id)
+	if err != nil || s.Cause == sandbox.CauseStopped {
+		return // closing, or whoever stopped it writes the row
+	}
+	l.record(context.Background(), m.id, core.SandboxDead, s.Cause)
+}
+
+const recordTimeout = 30 * time.Second
+
+// record changes a row where the table of states allows it.
+func (l *Launcher) record(ctx context.Context, id core.SandboxID, state core.SandboxState, cause sandbox.Cause) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	_, err := l.deps.Rows.UpdateSandbox(ctx, id, func(s *store.Sandbox) error {
+		if s.State == state || !core.SandboxTable.Allows(s.State, state) {
+			return errSame
+		}
+		s.State = state
+		if cause != sandbox.CauseNone {
+			s.Cause = string(cause)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errSame) && !core.Is(err, core.NotFound) {
+		l.deps.Log.Error("cannot record the state of a sandbox", "sandbox", id, "state", state, "error", err)
+	}
+}
+
+var errSame = errors.New("no change")
+
+// undo removes what a failed Launch left.
+func (l *Launcher) undo(ctx context.Context, m *Machine) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
+	defer cancel()
+	if err := m.destroy(ctx); err != nil {
+		l.deps.Log.Error("a sandbox that did not start is not fully removed", "sandbox", m.id, "error", err)
+	}
+}
+
+const destroyTimeout = 2 * time.Minute
+
+// limits fills in defaults and cuts at the ceiling.
+func (l *Launcher) limits(want core.Limits) core.Limits {
+	d, c := l.opts.Defaults, l.opts.Ceiling
+	return core.Limits{
+		CPU: limit(want.CPU, d.CPU, c.CPU), Memory: limit(want.Memory, d.Memory, c.Memory), Pids: limit(want.Pids, d.Pids, c.Pids),
+		Disk: limit(want.Disk, d.Disk, c.Disk), Lifetime: limit(want.Lifetime, d.Lifetime, c.Lifetime),
+	}
+}
+
+func limit[T int | int64 | float64 | time.Duration](want, otherwise, ceiling T) T {
+	if want <= 0 {
+		want = otherwise
+	}
+	if ceiling > 0 && (want <= 0 || want > ceiling) {
+		want = ceiling
+	}
+	return want
+}
+
+func hostname(req LaunchRequest) string {
+	if req.Hostname != "" {
+		return req.Hostname
+	}
+	return req.Purpose
+}
+
+// stored is what the row of a sandbox keeps: the driver's handle, and what is
+// needed to work with the sandbox after a restart.
+type stored struct {
+	sandbox.Handle
+	Parent core.SnapshotID     `json:"parent,omitempty"`
+	Base   []snapshot.Layer    `json:"base,omitempty"`
+	Image  snapshot.Image      `json:"image"`
+	Policy *core.NetworkPolicy `json:"policy,omitempty"`
+	Recipe recipe.Recipe       `json:"recipe"`
+}
+
+func parseStored(raw json.RawMessage) (stored, error) {
+	var doc stored
+	if len(raw) == 0 {
+		return doc, nil
+	}
+	err := json.Unmarshal(raw, &doc)
+	return doc, err
+}
+
+// document is the row's form of a machine.
+func (m *Machine) document() (json.RawMessage, error) {
+	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
+}
+
+// Adopt finds a sandbox again that was launched before a restart. A dead or
+// frozen one is adopted too: see Machine.Status. It is NotFound if nothing is
+// left.
+func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, error) {
+	const op = "environment.adopt"
+	if m, ok := l.Machine(id); ok {
+		return m, nil
+	}
+	row, err := l.deps.Rows.Sandbox(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parseStored(row.Handle)
+	if err != nil || row.State == core.SandboxGone {
+		return nil, core.E(op, core.NotFound, err, "sandbox %s is gone", id)
+	}
+	s, err := l.deps.Driver.Recover(ctx, doc.Handle)
+	if core.Is(err, core.NotFound) {
+		l.record(ctx, id, core.SandboxGone, sandbox.CauseKilled)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{
+		launcher: l, id: id, handle: doc.Handle, guest: guest.NewTCPClient(doc.Guest, doc.Token), recorded: true, created: true,
+		parent: doc.Parent, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
+	}
+	// It holds a place if one is free; it is not stopped for want of one.
+	if places := l.places[doc.Purpose]; places != nil {
+		select {
+		case places <- struct{}{}:
+			m.leave = sync.OnceFunc(func() { <-places })
+		default:
+		}
+	}
+	switch {
+	case s.State != core.SandboxRunning:
+		l.record(ctx, id, s.State, s.Cause)
+	case row.State == core.SandboxCreating:
+		l.record(ctx, id, core.SandboxRunning, sandbox.CauseNone)
+	}
+	l.remember(m)
+	return m, nil
+}
+
+// Machine returns a sandbox that this process has launched or adopted.
+func (l *Launcher) Machine(id core.SandboxID) (*Machine, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m, ok := l.machines[id]
+	return m, ok
+}
+
+// Recover is called once at the start of the daemon, before the first Launch:
+// it removes every sandbox that keep does not want, and every trace of one
+// that has no row. What keep wants is adopted later, by Adopt.
+func (l *Launcher) Recover(ctx context.Context, keep func(store.Sandbox) bool) error {
+	live, err := l.deps.Rows.LiveSandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	var kept []core.SandboxID
+	for _, row := range live {
+		if row.State != core.SandboxCreating && keep(row) {
+			kept = append(kept, row.ID)
+			continue
+		}
+		if err := l.remove(ctx, row.ID); err != nil {
+			return err
+		}
+	}
+	left, err := l.deps.Driver.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range left {
+		if slices.Contains(kept, id) {
+			continue
+		}
+		l.deps.Log.Info("removing a sandbox that belongs to nobody", "sandbox", id)
+		if err := l.remove(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Launcher) remove(ctx context.Context, id core.SandboxID) error {
+	if err := l.deps.Driver.Destroy(ctx, id); err != nil {
+		return err
+	}
+	l.record(ctx, id, core.SandboxGone, sandbox.CauseStopped)
+	return nil
+}
+
+// Destroy removes a sandbox whether or not it is known. A second call does
+// nothing.
+func (l *Launcher) Destroy(ctx context.Context, id core.SandboxID) error {
+	if m, ok := l.Machine(id); ok {
+		return m.Close(ctx)
+	}
+	return l.remove(ctx, id)
+}

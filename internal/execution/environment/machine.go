@@ -1,0 +1,337 @@
+package environment
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/guest"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
+)
+
+// Machine is a sandbox to work with.
+type Machine struct {
+	launcher *Launcher
+	id       core.SandboxID
+	handle   sandbox.Handle
+	guest    *guest.Client
+	recipe   recipe.Recipe
+	policy   *core.NetworkPolicy
+	parent   core.SnapshotID
+	base     []snapshot.Layer
+	image    snapshot.Image
+	leave    func() // gives the place back
+
+	recorded, created bool // how far Launch came
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// ID names the sandbox.
+func (m *Machine) ID() core.SandboxID { return m.id }
+
+// Handle is the driver's.
+func (m *Machine) Handle() sandbox.Handle { return m.handle }
+
+// Guest speaks with drydock-init inside.
+func (m *Machine) Guest() *guest.Client { return m.guest }
+
+// Recipe is what the sandbox was launched with.
+func (m *Machine) Recipe() recipe.Recipe { return m.recipe }
+
+// Parent is the snapshot it was started from, or "".
+func (m *Machine) Parent() core.SnapshotID { return m.parent }
+
+// User is whose name commands of people and agents run under; "" is root.
+func (m *Machine) User() string {
+	if m.recipe.User != "" {
+		return m.recipe.User
+	}
+	return m.image.User
+}
+
+// Workspace is the directory of the repository inside.
+func (m *Machine) Workspace() string {
+	if m.recipe.Workspace != "" {
+		return m.recipe.Workspace
+	}
+	return recipe.DefaultWorkspace
+}
+
+// Status asks the driver.
+func (m *Machine) Status(ctx context.Context) (sandbox.Status, error) {
+	return m.launcher.deps.Driver.Status(ctx, m.id)
+}
+
+// Wait returns when the sandbox no longer runs.
+func (m *Machine) Wait(ctx context.Context) (sandbox.Status, error) {
+	return m.launcher.deps.Driver.Wait(ctx, m.id)
+}
+
+// Dial opens a connection to a port inside.
+func (m *Machine) Dial(ctx context.Context, port int) (net.Conn, error) {
+	return m.launcher.deps.Driver.Dial(ctx, m.id, port)
+}
+
+// setUp tells drydock-init who it is and what its processes get.
+func (m *Machine) setUp(ctx context.Context, extra []string) error {
+	const op = "environment.setup"
+	l := m.launcher
+	var settings Settings
+	if l.deps.Settings != nil {
+		var err error
+		if settings, err = l.deps.Settings(ctx, m.policy, m.handle); err != nil {
+			return core.E(op, core.KindOf(err), err, "settings of sandbox %s", m.id)
+		}
+	}
+	setup := guest.Setup{
+		Hostname: hostname(LaunchRequest{Purpose: m.handle.Purpose}),
+		Clock:    time.Now(),
+		Files:    settings.Files,
+		// Later ones win: the image's, the operator's, the recipe's, and last what
+		// the network needs, which a repository cannot turn off.
+		Env: slices.Concat(m.image.Env, sortedEnv(l.opts.Env), m.recipe.Environ(), extra, m.handle.Env, settings.Env),
+	}
+	if m.handle.Resolver.IsValid() {
+		setup.Resolver = m.handle.Resolver.String()
+	}
+	res, err := m.guest.Setup(ctx, setup)
+	if err != nil {
+		return err
+	}
+	for _, w := range res.Warnings {
+		l.deps.Log.Debug("set up of a sandbox", "sandbox", m.id, "warning", w)
+	}
+	return nil
+}
+
+func sortedEnv(env map[string]string) []string {
+	var out []string
+	for k, v := range env {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// StartServices starts the recipe's services and returns when they are ready;
+// an error names those that are not, with the end of what they printed.
+func (m *Machine) StartServices(ctx context.Context) ([]guest.ServiceStatus, error) {
+	states, err := m.guest.StartServices(ctx, m.recipe.GuestServices())
+	if err == nil || ctx.Err() != nil {
+		return states, err
+	}
+	for _, s := range states {
+		if s.State != "failed" {
+			continue
+		}
+		return states, &ServiceError{Service: s.Name, Detail: s.Detail, Output: m.serviceOutput(ctx, s), Err: err}
+	}
+	return states, err
+}
+
+// ServiceError says which service did not become ready.
+type ServiceError struct {
+	Service string
+	Detail  string
+	Output  string // the end of it
+	Err     error
+}
+
+func (e *ServiceError) Error() string {
+	return fmt.Sprintf("service %s is not ready: %s", e.Service, e.Detail)
+}
+
+func (e *ServiceError) Unwrap() error { return e.Err }
+
+const outputTail = 4 << 10
+
+// serviceOutput reads the end of what a service printed.
+func (m *Machine) serviceOutput(ctx context.Context, s guest.ServiceStatus) string {
+	if s.Process == "" {
+		return ""
+	}
+	p, err := m.guest.Process(ctx, s.Process)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for name, stream := range map[string]guest.Stream{guest.Stdout: p.Stdout, guest.Stderr: p.Stderr} {
+		if out := m.tail(ctx, s.Process, name, stream); out != "" {
+			parts = append(parts, out)
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "\n")
+}
+
+func (m *Machine) tail(ctx context.Context, id guest.ProcessID, name string, s guest.Stream) string {
+	r, err := m.guest.Output(ctx, id, name, max(s.First, s.End-outputTail), false)
+	if err != nil {
+		return ""
+	}
+	defer r.Close()
+	buf := make([]byte, outputTail)
+	n := 0
+	for n < len(buf) {
+		k, err := r.Read(buf[n:])
+		n += k
+		if err != nil {
+			break
+		}
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(string(buf[:n]), "\uFFFD"))
+}
+
+// StopServices ends them in reverse order.
+func (m *Machine) StopServices(ctx context.Context) error { return m.guest.StopServices(ctx) }
+
+// DeadError says that the sandbox is dead, and why.
+type DeadError struct {
+	Sandbox core.SandboxID
+	Status  sandbox.Status
+	Err     error // what was noticed first
+}
+
+func (e *DeadError) Error() string {
+	return fmt.Sprintf("sandbox %s is dead (%s): %s", e.Sandbox, e.Status.Cause, e.Status.Detail)
+}
+
+func (e *DeadError) Unwrap() error { return e.Err }
+
+// explain finds out whether an error comes from the death of the sandbox.
+func (m *Machine) explain(ctx context.Context, err error) error {
+	if err == nil || !m.created || ctx.Err() != nil {
+		return err
+	}
+	if k := core.KindOf(err); k != core.Unavailable && k != core.Internal {
+		return err
+	}
+	// The guest falls silent a moment before the driver knows.
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
+	defer cancel()
+	s, waitErr := m.Wait(wait)
+	if waitErr != nil || s.State == core.SandboxRunning {
+		return err
+	}
+	kind := core.Unavailable
+	if s.Cause == sandbox.CauseMemory || s.Cause == sandbox.CauseDisk || s.Cause == sandbox.CauseLifetime {
+		kind = core.Exhausted
+	}
+	dead := &DeadError{Sandbox: m.id, Status: s, Err: err}
+	return core.E("environment.machine", kind, dead, "").WithHint("%s", deathHint(s.Cause))
+}
+
+// Explain is for callers that talk to Guest themselves: an error that comes
+// from the death of the sandbox becomes one that says so.
+func (m *Machine) Explain(ctx context.Context, err error) error { return m.explain(ctx, err) }
+
+func deathHint(c sandbox.Cause) string {
+	switch c {
+	case sandbox.CauseMemory:
+		return "raise limits.memory in drydock.yaml"
+	case sandbox.CauseDisk:
+		return "raise limits.disk in drydock.yaml"
+	case sandbox.CauseLifetime:
+		return "raise limits.lifetime in drydock.yaml"
+	}
+	return "start it again; its files are kept"
+}
+
+// Freeze ends what runs inside, in order, and makes the files a snapshot. What
+// draft leaves open is filled in. Afterwards only Close is allowed. If it is
+// interrupted, also by the death of the daemon, it can be called again on the
+// adopted machine and finishes the same snapshot.
+func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft) (core.Snapshot, error) {
+	l := m.launcher
+	s, err := m.Status(ctx)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	if s.Frozen != "" {
+		if id := l.deps.Snapshots.FromPath(s.Frozen); id != "" {
+			draft.ID = id
+		}
+	}
+	if draft.Parent == "" {
+		draft.Parent = m.parent
+	}
+	draft.Base, draft.Image = m.base, m.image
+	if draft.Runtime == (snapshot.Runtime{}) {
+		draft.Runtime = l.opts.Runtime
+	}
+	if s.State == core.SandboxRunning {
+		m.quiesce(ctx)
+	}
+	p, err := l.deps.Snapshots.Begin(ctx, draft)
+	if core.Is(err, core.Conflict) && draft.ID != "" && s.State != core.SandboxFrozen {
+		// What was begun was given up at a restart, before any file was moved.
+		draft.ID = ""
+		p, err = l.deps.Snapshots.Begin(ctx, draft)
+	}
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	frozen, err := l.deps.Driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: p.Into})
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	row, err := l.deps.Snapshots.Commit(ctx, p.ID, frozen)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	l.record(ctx, m.id, core.SandboxFrozen, sandbox.CauseStopped)
+	return row, nil
+}
+
+const quiesceTimeout = 60 * time.Second
+
+// quiesce lets everything inside end in order. A guest that does not manage is
+// stopped all the same: files are as if the power had gone.
+func (m *Machine) quiesce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, quiesceTimeout)
+	defer cancel()
+	if err := m.guest.Quiesce(ctx); err != nil {
+		m.launcher.deps.Log.Warn("a sandbox was frozen without ending its processes in order", "sandbox", m.id, "error", err)
+	}
+}
+
+// Close destroys the sandbox. A second call does nothing.
+func (m *Machine) Close(ctx context.Context) error {
+	m.mu.Lock()
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		return nil
+	}
+	return m.destroy(ctx)
+}
+
+func (m *Machine) destroy(ctx context.Context) error {
+	l := m.launcher
+	if m.guest != nil {
+		m.guest.Close()
+	}
+	if m.recorded {
+		if err := l.deps.Driver.Destroy(ctx, m.id); err != nil {
+			return err
+		}
+		l.record(ctx, m.id, core.SandboxGone, sandbox.CauseStopped)
+	}
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.leave()
+	l.mu.Lock()
+	delete(l.machines, m.id)
+	l.mu.Unlock()
+	return nil
+}
