@@ -86,6 +86,7 @@ type state struct {
 	usage   core.Usage
 	cost    core.Cost
 	end     *agent.Result
+	prints  map[string]fingerprint // of calls that have a result, see measure
 }
 
 // replay finds the piece of work that task goes on with; nil means that it
@@ -101,7 +102,7 @@ func replay(raw []json.RawMessage, task agent.Task) (*state, error) {
 		if e.Kind == kindStart && e.Start != nil {
 			st = nil
 			if e.Start.Version == formatVersion {
-				st = &state{id: string(e.Start.Attempt), system: e.Start.System, first: e.Start.First, began: map[string]bool{}}
+				st = &state{id: string(e.Start.Attempt), system: e.Start.System, first: e.Start.First, began: map[string]bool{}, prints: map[string]fingerprint{}}
 			}
 			continue
 		}
