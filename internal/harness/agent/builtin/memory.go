@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"encoding/json"
+	"strings"
 
 	"drydock/internal/core"
 	"drydock/internal/harness/agent"
@@ -152,13 +153,13 @@ func (t turn) calls() []model.Block {
 }
 
 func (t turn) text() string {
-	var out string
+	var out strings.Builder
 	for _, b := range t.answer.Blocks {
 		if b.Kind == model.Text {
-			out += b.Text + "\n"
+			out.WriteString(b.Text + "\n")
 		}
 	}
-	return out
+	return out.String()
 }
 
 // messages is the conversation as the model is sent it.

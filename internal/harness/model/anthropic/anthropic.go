@@ -61,9 +61,9 @@ func New(o Options) *Provider {
 
 // Stream implements model.Provider.
 func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (model.Response, error) {
-	x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
+	within, x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
 	defer x.End()
-	stream := p.client.Messages.NewStreaming(x.Context(), params(req), option.WithMiddleware(x.Middleware))
+	stream := p.client.Messages.NewStreaming(within, params(req), option.WithMiddleware(x.Middleware))
 	defer func() { _ = stream.Close() }()
 
 	var a answer
@@ -76,10 +76,10 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(m
 		if apiErr, ok := errors.AsType[*sdk.Error](err); ok && apiErr.StatusCode < 300 {
 			return a.response(), x.StreamError([]byte(apiErr.RawJSON()))
 		}
-		return a.response(), x.Fault(err)
+		return a.response(), x.Fault(ctx, err)
 	}
 	if !a.stopped {
-		return a.response(), x.Truncated()
+		return a.response(), x.Truncated(ctx)
 	}
 	resp := a.response()
 	return resp, a.verdict(&resp)

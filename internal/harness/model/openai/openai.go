@@ -85,9 +85,9 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(m
 }
 
 func (p *Provider) stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (_ model.Response, again bool, _ error) {
-	x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
+	within, x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
 	defer x.End()
-	stream := p.service.NewStreaming(x.Context(), p.params(req), option.WithMiddleware(x.Middleware))
+	stream := p.service.NewStreaming(within, p.params(req), option.WithMiddleware(x.Middleware))
 	defer func() { _ = stream.Close() }()
 
 	a := answer{asked: int64(req.MaxTokens), window: int64(req.Window)}
@@ -102,10 +102,10 @@ func (p *Provider) stream(ctx context.Context, req model.Request, onDelta func(m
 		}
 		status, text := x.Problem()
 		again := status == http.StatusBadRequest && strings.Contains(text, "reasoning_effort") && strings.Contains(strings.ToLower(text), "function tools")
-		return a.response(), again, x.Fault(err)
+		return a.response(), again, x.Fault(ctx, err)
 	}
 	if a.reason == "" {
-		return a.response(), false, x.Truncated()
+		return a.response(), false, x.Truncated(ctx)
 	}
 	resp := a.response()
 	return resp, false, a.verdict(&resp)
