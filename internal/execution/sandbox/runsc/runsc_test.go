@@ -18,7 +18,6 @@ import (
 // host is a place for drivers on this machine.
 type host struct {
 	dir, base string
-	runsc     string
 	network   *sandboxtest.Network
 	current   *runsc.Driver
 	opts      runsc.Options
@@ -28,8 +27,7 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	binary := need.Runsc(t)
 	need.Program(t, "ip")
-	// Not t.TempDir: its names are too long for a socket.
-	dir, err := os.MkdirTemp("", "dd-exec-")
+	dir, err := os.MkdirTemp("", "dd-exec-") //nolint:usetesting // those names are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
