@@ -109,14 +109,15 @@ type progress struct {
 const recent = 20
 
 // measure compares calls by tool, input and result. Waiting for a process is
-// allowed to repeat itself four times as often.
+// no repetition, and may bring nothing new four times as long.
 func (s *state) measure() progress {
 	var p progress
 	seen := map[fingerprint]bool{}
 	var window []fingerprint
+	stale := 0 // in quarters of a turn
 	for i, t := range s.turns {
 		calls := t.calls()
-		fresh, failed := false, len(calls) > 0
+		fresh, failed, waits := false, len(calls) > 0, len(calls) > 0
 		for _, c := range calls {
 			r := t.results[c.Call]
 			key := s.print(i, c, r.Block)
@@ -124,7 +125,12 @@ func (s *state) measure() progress {
 			isNew := !seen[key]
 			seen[key] = true
 			fresh = fresh || isNew
-			if isNew && r.Wrote && !r.Block.Failed && c.Tool != "run" && c.Tool != "process" {
+			if c.Tool == "process" {
+				p.same = 0
+				continue
+			}
+			waits = false
+			if isNew && r.Wrote && !r.Block.Failed && c.Tool != "run" {
 				window = window[:0] // the tree has changed: the same test is not the same question
 			}
 			window = append(window, key)
@@ -134,14 +140,16 @@ func (s *state) measure() progress {
 					p.same++
 				}
 			}
-			if c.Tool == "process" {
-				p.same /= 4
-			}
 		}
-		p.stale++
-		if fresh {
-			p.stale = 0
+		switch {
+		case fresh:
+			stale = 0
+		case waits:
+			stale++
+		default:
+			stale += 4
 		}
+		p.stale = stale / 4
 		p.failing++
 		if !failed {
 			p.failing = 0

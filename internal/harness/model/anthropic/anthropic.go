@@ -59,6 +59,14 @@ func New(o Options) *Provider {
 	return &Provider{client: sdk.NewClient(opts...), opts: o}
 }
 
+// Vendor implements model.Vendor.
+func (p *Provider) Vendor() string {
+	if p.opts.BaseURL == "" {
+		return "anthropic"
+	}
+	return ""
+}
+
 // Stream implements model.Provider.
 func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (model.Response, error) {
 	within, x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})

@@ -36,7 +36,7 @@ const officialURL = "https://api.openai.com/v1/"
 type Options struct {
 	Key     string        // may be empty for servers that want none
 	BaseURL string        // up to and including /v1; default: OpenAI's own
-	Idle    time.Duration // longest silence in a stream
+	Idle    time.Duration // longest silence in a stream; default 10 min, since reasoning is not streamed
 	HTTP    *http.Client  // default wire.Client()
 }
 
@@ -55,6 +55,9 @@ func New(o Options) *Provider {
 	if o.HTTP == nil {
 		o.HTTP = wire.Client()
 	}
+	if o.Idle <= 0 {
+		o.Idle = 10 * time.Minute
+	}
 	base := officialURL
 	if o.BaseURL != "" {
 		base = strings.TrimSuffix(o.BaseURL, "/") + "/"
@@ -68,6 +71,14 @@ func New(o Options) *Provider {
 		opts = append(opts, option.WithAPIKey(o.Key))
 	}
 	return &Provider{service: sdk.NewChatCompletionService(opts...), opts: o, official: base == officialURL}
+}
+
+// Vendor implements model.Vendor.
+func (p *Provider) Vendor() string {
+	if p.official {
+		return "openai"
+	}
+	return ""
 }
 
 // Stream implements model.Provider.
