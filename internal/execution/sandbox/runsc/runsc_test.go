@@ -23,7 +23,7 @@ type host struct {
 	opts      runsc.Options
 }
 
-func newHost(t *testing.T) *host {
+func newHost(t testing.TB) *host {
 	t.Helper()
 	binary := need.Runsc(t)
 	need.Program(t, "ip")
@@ -74,7 +74,7 @@ func (h *host) driver(t *testing.T) *runsc.Driver {
 }
 
 // sweep removes what a failed test did not.
-func (h *host) sweep(t *testing.T) {
+func (h *host) sweep(t testing.TB) {
 	t.Helper()
 	d, err := runsc.New(runsc.Deps{Network: h.network}, h.opts)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *host) sweep(t *testing.T) {
 }
 
 // clean checks that a test left nothing on the host.
-func (h *host) clean(t *testing.T, instance string) {
+func (h *host) clean(t testing.TB, instance string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
