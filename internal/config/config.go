@@ -95,6 +95,7 @@ type Proxy struct {
 type Images struct {
 	DefaultRegistry string   `yaml:"default_registry" doc:"registry of image references that name none; empty: such references are refused"`
 	Insecure        []string `yaml:"insecure" doc:"registries (host:port) spoken to without TLS"`
+	DebianSources   []string `yaml:"debian_sources" doc:"where debian:SUITE comes from, as lines of the form deb URI {suite} COMPONENT...; empty: where this host's own apt looks"`
 	Credentials     []Login  `yaml:"credentials" doc:"for registries that want them"`
 }
 

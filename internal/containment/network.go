@@ -25,6 +25,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,6 +53,7 @@ type Options struct {
 	RunDir     string            // shared by all daemons of the machine
 	Ranges     []netip.Prefix    // sandboxes' addresses come from here
 	Registries []egress.Endpoint // what "registries" stands for
+	Allow      []string          // for every sandbox that has a policy, besides what it says
 	Upstream   egress.Upstream   // proxy the host itself has to use
 	MaxConns   int               // per sandbox
 }
@@ -72,12 +74,10 @@ type Network struct {
 	jail       *netjail.Jail
 	egress     *egress.Server
 	registries []egress.Endpoint
+	allow      []string
 	stop       context.CancelFunc
 	watching   sync.WaitGroup
 }
-
-// Instance names this network among all of the machine.
-func (n *Network) Instance() string { return n.jail.Instance() }
 
 // Open starts resolver and proxies and puts every sandbox on record back under
 // its policy.
@@ -92,13 +92,13 @@ func Open(ctx context.Context, deps Deps, opts Options) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{jail: jail, registries: opts.Registries}
+	n := &Network{jail: jail, registries: opts.Registries, allow: opts.Allow}
 	n.egress = egress.New(
 		egress.Deps{Log: deps.Log, Resolver: deps.Resolver, Dial: deps.Dial, Where: netjail.OriginalDestination, Decided: deps.Decided},
 		egress.Options{Upstream: opts.Upstream, Closed: append(ranges, jail.Block()), MaxConns: opts.MaxConns},
 	)
 	for _, m := range jail.Members() {
-		policy, err := egress.Compile(m.Grant.Policy, opts.Registries)
+		policy, err := n.compile(m.Grant.Policy)
 		if err != nil {
 			deps.Log.Error("a sandbox's policy no longer holds; it reaches nothing", "sandbox", m.ID, "error", err)
 			policy = nil
@@ -118,10 +118,23 @@ func Open(ctx context.Context, deps Deps, opts Options) (*Network, error) {
 	return n, nil
 }
 
+// compile prepares a policy together with what every sandbox may reach. Nil
+// stays nil.
+func (n *Network) compile(p *core.NetworkPolicy) (*egress.Policy, error) {
+	if p != nil && len(n.allow) > 0 {
+		p = &core.NetworkPolicy{Allow: slices.Concat(p.Allow, n.allow)}
+	}
+	return egress.Compile(p, n.registries)
+}
+
+// Instance names this daemon's network on the machine: four characters, kept
+// across restarts.
+func (n *Network) Instance() string { return n.jail.Instance() }
+
 // Attach makes (or finds) the namespace of one sandbox under a policy; nil
 // means that only the host reaches it and nothing leaves.
 func (n *Network) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error) {
-	compiled, err := egress.Compile(policy, n.registries)
+	compiled, err := n.compile(policy)
 	if err != nil {
 		return Attachment{}, err
 	}
@@ -138,7 +151,7 @@ func (n *Network) Attach(ctx context.Context, id core.SandboxID, policy *core.Ne
 // SetPolicy changes what a sandbox may reach. Open flows that are no longer
 // allowed are cut.
 func (n *Network) SetPolicy(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) error {
-	compiled, err := egress.Compile(policy, n.registries)
+	compiled, err := n.compile(policy)
 	if err != nil {
 		return err
 	}
@@ -161,7 +174,7 @@ func Endpoints(s registries.Settings) []egress.Endpoint {
 
 // Check says what is wrong with a policy, without attaching anything.
 func (n *Network) Check(policy *core.NetworkPolicy) error {
-	_, err := egress.Compile(policy, n.registries)
+	_, err := n.compile(policy)
 	return err
 }
 

@@ -8,10 +8,8 @@ import (
 	"net/http"
 
 	"drydock/internal/control/proving"
-	"drydock/internal/control/workspace"
 	"drydock/internal/core"
 	"drydock/internal/delivery/forge/local"
-	"drydock/internal/harness/tool"
 	"drydock/internal/store/blob"
 	"drydock/internal/surface/api"
 	"drydock/internal/surface/server"
@@ -78,6 +76,3 @@ func (p proofs) Rerun(ctx context.Context, id core.EvidenceID, _ core.Author, pr
 	}
 	return out, nil
 }
-
-// pictures is the browser of a session's sandbox.
-func (d *Daemon) pictures(*workspace.Workspace) tool.Pictures { return nil }

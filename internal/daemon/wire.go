@@ -4,12 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"drydock/internal/containment"
-	"drydock/internal/containment/egress"
 	"drydock/internal/containment/registries"
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
@@ -35,17 +33,11 @@ import (
 )
 
 // jail gives the driver the network of containment.
-type jail struct {
-	n     *containment.Network
-	allow []string // what every sandbox with a network may reach
-}
+type jail struct{ n *containment.Network }
 
 var _ sandbox.Network = jail{}
 
 func (j jail) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
-	if policy != nil && len(j.allow) > 0 {
-		policy = &core.NetworkPolicy{Allow: slices.Concat(policy.Allow, j.allow)}
-	}
 	a, err := j.n.Attach(ctx, id, policy)
 	return sandbox.Attachment(a), err
 }
@@ -65,12 +57,8 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	var err error
 	switch d.opts.Driver {
 	case "", "runsc":
-		var hosts []egress.Endpoint
-		for _, e := range found.Hosts() {
-			hosts = append(hosts, egress.Endpoint{Host: e.Host, Port: e.Port})
-		}
 		d.network, err = containment.Open(ctx, containment.Deps{Log: d.log, Decided: d.denials.decided}, containment.Options{
-			StateDir: d.opts.State, Ranges: d.opts.Ranges, Registries: hosts, Upstream: d.opts.Upstream, MaxConns: d.opts.Connections,
+			StateDir: d.opts.State, Ranges: d.opts.Ranges, Registries: containment.Endpoints(found), Upstream: d.opts.Upstream, MaxConns: d.opts.Connections, Allow: d.opts.Allow,
 		})
 		if err != nil {
 			return err
@@ -79,7 +67,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.driver, err = runsc.New(runsc.Deps{Network: jail{d.network, d.opts.Allow}, Log: d.log}, runsc.Options{
+		d.driver, err = runsc.New(runsc.Deps{Network: jail{d.network}, Log: d.log}, runsc.Options{
 			Runsc: d.opts.Runsc, Init: d.opts.Init, StateDir: dir, Instance: d.network.Instance(),
 		})
 		if err != nil {
@@ -248,7 +236,7 @@ func (d *Daemon) openControl(context.Context) error {
 		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Events: d.events, Log: d.log,
 	})
 	d.prover, err = proving.New(proving.Deps{
-		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Log: d.log,
+		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
 	}, proving.Options{
 		Scratch: filepath.Join(d.opts.State, "tmp", "rooms"), Bundles: filepath.Join(d.opts.State, "evidence"), Runtime: d.runtime.Digest,
 		Reruns: d.opts.Reruns, Parallel: 2,

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"slices"
-	"time"
 
 	"drydock/internal/core"
 )
@@ -56,10 +55,4 @@ func (r Reader) Events(ctx context.Context, subject string, after int64, limit i
 // LastEventOfKind finds the newest event of a kind, or NotFound.
 func (r Reader) LastEventOfKind(ctx context.Context, subject string, kind core.EventKind) (core.Event, error) {
 	return eventTable.get(ctx, r.q, string(kind)+" of "+subject, "WHERE subject = ? AND kind = ? ORDER BY seq DESC LIMIT 1", subject, kind)
-}
-
-// EventCount counts a subject's events since a time.
-func (r Reader) EventCount(ctx context.Context, subject string, since time.Time) (n int64, err error) {
-	err = r.q.row(ctx, `SELECT COUNT(*) FROM events WHERE subject = ? AND at >= ?`, subject, nanos(since)).Scan(&n)
-	return n, r.q.d.explain(ctx, "store.event", err, "events of "+subject)
 }

@@ -147,20 +147,34 @@ func LeaseOfSession(id core.SessionID) string { return "session:" + string(id) }
 // Left-behind work comes first. Then users take turns: who has least running
 // comes first, then who was served longest ago, then who asked first.
 func (r Reader) ClaimablePrompts(ctx context.Context, owner string, busy []core.SessionID, at time.Time, limit int) ([]core.Prompt, error) {
-	list, err := promptTable.list(ctx, r.q, `AS p WHERE p.state IN (?, ?) AND (
+	args := append(claimableArgs(owner, at), core.PromptRunning, core.PromptRunning, limit+len(busy))
+	list, err := promptTable.list(ctx, r.q, claimable+`
+		ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END,
+			(SELECT COUNT(*) FROM prompts o WHERE o.author = p.author AND o.state = ?),
+			(SELECT COALESCE(MAX(o.started), 0) FROM prompts o WHERE o.author = p.author),
+			p.created, p.id
+		LIMIT ?`, args...)
+	list = slices.DeleteFunc(list, func(p core.Prompt) bool { return slices.Contains(busy, p.Session) })
+	return list[:min(len(list), limit)], err
+}
+
+// ClaimablePrompt is one of ClaimablePrompts, or NotFound: to look again, in
+// the transaction that claims.
+func (r Reader) ClaimablePrompt(ctx context.Context, id core.PromptID, owner string, at time.Time) (core.Prompt, error) {
+	return promptTable.get(ctx, r.q, string(id)+" that is claimable", claimable+` AND p.id = ?`, append(claimableArgs(owner, at), id)...)
+}
+
+const claimable = `AS p WHERE p.state IN (?, ?) AND (
 			p.state = ? OR EXISTS (
 				SELECT 1 FROM sessions s WHERE s.id = p.session AND s.state = ? AND NOT s.held
 				AND NOT EXISTS (SELECT 1 FROM prompts o WHERE o.session = p.session AND o.state = ?)
 				AND p.id = (SELECT q.id FROM prompts q WHERE q.session = p.session AND q.state = ? ORDER BY q.position, q.id LIMIT 1)))
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = p.session AND s.state = ?)
-		AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'session:' || p.session AND l.expires > ? AND l.owner <> ?)
-		ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END,
-			(SELECT COUNT(*) FROM prompts o WHERE o.author = p.author AND o.state = ?),
-			(SELECT COALESCE(MAX(o.started), 0) FROM prompts o WHERE o.author = p.author),
-			p.created, p.id
-		LIMIT ?`,
+		AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'session:' || p.session AND l.expires > ? AND l.owner <> ?)`
+
+func claimableArgs(owner string, at time.Time) []any {
+	return []any{
 		core.PromptQueued, core.PromptRunning, core.PromptRunning, core.SessionQueued, core.PromptRunning, core.PromptQueued,
-		core.SessionWaiting, nanos(at), owner, core.PromptRunning, core.PromptRunning, limit+len(busy))
-	list = slices.DeleteFunc(list, func(p core.Prompt) bool { return slices.Contains(busy, p.Session) })
-	return list[:min(len(list), limit)], err
+		core.SessionWaiting, nanos(at), owner,
+	}
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -11,138 +12,160 @@ import (
 	"drydock/internal/store"
 )
 
-// The prompt queue against a model in memory: order is kept, a retry is not a
-// second prompt, one prompt runs at a time, and only states of the table are
-// reached.
+// queue is what a session's prompts should be, in memory.
+type queue struct {
+	db       *store.DB
+	session  core.SessionID
+	waiting  []core.PromptID // in order
+	running  core.PromptID
+	byClient map[string]core.PromptID
+}
+
+// The prompt queue against the model: order is kept, a retry is not a second
+// prompt, one prompt runs at a time, and only states of the table are reached.
 func TestPromptQueueProperties(t *testing.T) {
 	db := open(t)
-	ctx := t.Context()
 	env := addEnvironment(t, db, "shop").ID
 	rapid.Check(t, func(rt *rapid.T) {
-		session := addSession(t, db, env)
-		var queue []core.PromptID // what the model says waits, in order
-		running := core.PromptID("")
-		byClient := map[string]core.PromptID{}
-
-		anyQueued := func(t *rapid.T) core.PromptID {
-			if len(queue) == 0 {
-				t.Skip("nothing waits")
-			}
-			return rapid.SampledFrom(queue).Draw(t, "prompt")
-		}
-		move := func(t *rapid.T, id core.PromptID, to core.PromptState) error {
-			_, err := db.UpdatePrompt(ctx, id, func(p *core.Prompt) error { p.State = to; return nil })
-			return err
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"add": func(t *rapid.T) {
-				client := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "client")
-				p, added, err := db.AddPrompt(ctx, core.Prompt{
-					ID: core.NewPromptID(), Session: session.ID, ClientID: client, Author: alice, State: core.PromptQueued, Created: time.Now(),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				old, known := byClient[client]
-				known = known && client != ""
-				if known == added || (known && p.ID != old) {
-					t.Fatalf("client id %q: added %v, prompt %s, earlier %s", client, added, p.ID, old)
-				}
-				if added {
-					queue, byClient[client] = append(queue, p.ID), p.ID
-				}
-			},
-			"remove": func(t *rapid.T) {
-				id := anyQueued(t)
-				if err := move(t, id, core.PromptRemoved); err != nil {
-					t.Fatal(err)
-				}
-				queue = slices.DeleteFunc(queue, func(q core.PromptID) bool { return q == id })
-			},
-			"move": func(t *rapid.T) {
-				id := anyQueued(t)
-				place := rapid.IntRange(-1, len(queue)+2).Draw(t, "place")
-				if _, err := db.MovePrompt(ctx, id, place); err != nil {
-					t.Fatal(err)
-				}
-				queue = slices.DeleteFunc(queue, func(q core.PromptID) bool { return q == id })
-				queue = slices.Insert(queue, min(max(place-1, 0), len(queue)), id)
-			},
-			"claim": func(t *rapid.T) {
-				list, err := db.ClaimablePrompts(ctx, "me", nil, time.Now(), 1000)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var mine []core.PromptID
-				for _, p := range list {
-					if p.Session == session.ID {
-						mine = append(mine, p.ID)
-					}
-				}
-				switch {
-				case running != "" && !slices.Equal(mine, []core.PromptID{running}): // left behind, nobody holds the lease
-					t.Fatalf("claimable %v, running %s", mine, running)
-				case running == "" && len(queue) == 0 && len(mine) != 0:
-					t.Fatalf("claimable %v from an empty queue", mine)
-				case running == "" && len(queue) > 0:
-					if !slices.Equal(mine, queue[:1]) {
-						t.Fatalf("claimable %v, want the first of %v", mine, queue)
-					}
-					if err := move(t, queue[0], core.PromptRunning); err != nil {
-						t.Fatal(err)
-					}
-					running, queue = queue[0], queue[1:]
-				}
-			},
-			"claim another": func(t *rapid.T) {
-				id := anyQueued(t)
-				if running == "" {
-					t.Skip("nothing runs")
-				}
-				if err := move(t, id, core.PromptRunning); !core.Is(err, core.Conflict) {
-					t.Fatalf("a second running prompt: %v", err)
-				}
-			},
-			"finish": func(t *rapid.T) {
-				if running == "" {
-					t.Skip("nothing runs")
-				}
-				end := rapid.SampledFrom([]core.PromptState{core.PromptDone, core.PromptHandedOver, core.PromptFailed, core.PromptStopped}).Draw(t, "end")
-				if err := move(t, running, end); err != nil {
-					t.Fatal(err)
-				}
-				if err := move(t, running, core.PromptRunning); !core.Is(err, core.Conflict) {
-					t.Fatalf("a finished prompt ran again: %v", err)
-				}
-				running = ""
-			},
-			"": func(t *rapid.T) {
-				got, err := db.QueuedPrompts(ctx, session.ID)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var ids []core.PromptID
-				for _, p := range got {
-					ids = append(ids, p.ID)
-				}
-				if !slices.Equal(ids, queue) {
-					t.Fatalf("queue is %v, want %v", ids, queue)
-				}
-				r, err := db.RunningPrompt(ctx, session.ID)
-				if running == "" && !core.Is(err, core.NotFound) || running != "" && r.ID != running {
-					t.Fatalf("running is %s (%v), want %s", r.ID, err, running)
-				}
-			},
-		})
-		if running != "" { // out of the way of the next case
-			if err := move(rt, running, core.PromptDone); err != nil {
+		q := &queue{db: db, session: addSession(t, db, env).ID, byClient: map[string]core.PromptID{}}
+		rt.Repeat(rapid.StateMachineActions(q))
+		if q.running != "" { // out of the way of the next case
+			if err := q.move(q.running, core.PromptDone); err != nil {
 				rt.Fatal(err)
 			}
 		}
-		if _, err := db.UpdateSession(ctx, session.ID, func(s *core.Session) error { s.Held = true; return nil }); err != nil {
+		if _, err := db.UpdateSession(t.Context(), q.session, func(s *core.Session) error { s.Held = true; return nil }); err != nil {
 			rt.Fatal(err)
 		}
 	})
+}
+
+func (q *queue) move(id core.PromptID, to core.PromptState) error {
+	_, err := q.db.UpdatePrompt(context.Background(), id, func(p *core.Prompt) error { p.State = to; return nil })
+	return err
+}
+
+func (q *queue) any(t *rapid.T) core.PromptID {
+	if len(q.waiting) == 0 {
+		t.Skip("nothing waits")
+	}
+	return rapid.SampledFrom(q.waiting).Draw(t, "prompt")
+}
+
+func (q *queue) take(id core.PromptID) {
+	q.waiting = slices.DeleteFunc(q.waiting, func(w core.PromptID) bool { return w == id })
+}
+
+func (q *queue) Add(t *rapid.T) {
+	client := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "client")
+	p, added, err := q.db.AddPrompt(t.Context(), core.Prompt{
+		ID: core.NewPromptID(), Session: q.session, ClientID: client, Author: alice, State: core.PromptQueued, Created: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, known := q.byClient[client]
+	known = known && client != ""
+	if known == added || (known && p.ID != old) {
+		t.Fatalf("client id %q: added %v, prompt %s, earlier %s", client, added, p.ID, old)
+	}
+	if added {
+		q.waiting, q.byClient[client] = append(q.waiting, p.ID), p.ID
+	}
+}
+
+func (q *queue) Remove(t *rapid.T) {
+	id := q.any(t)
+	if err := q.move(id, core.PromptRemoved); err != nil {
+		t.Fatal(err)
+	}
+	q.take(id)
+}
+
+func (q *queue) Move(t *rapid.T) {
+	id := q.any(t)
+	place := rapid.IntRange(-1, len(q.waiting)+2).Draw(t, "place")
+	if _, err := q.db.MovePrompt(t.Context(), id, place); err != nil {
+		t.Fatal(err)
+	}
+	q.take(id)
+	q.waiting = slices.Insert(q.waiting, min(max(place-1, 0), len(q.waiting)), id)
+}
+
+func (q *queue) Claim(t *rapid.T) {
+	list, err := q.db.ClaimablePrompts(t.Context(), "me", nil, time.Now(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mine []core.PromptID
+	for _, p := range list {
+		if again, err := q.db.ClaimablePrompt(t.Context(), p.ID, "me", time.Now()); err != nil || again != p {
+			t.Fatalf("looked at again, %s is %+v (%v)", p.ID, again, err)
+		}
+		if p.Session == q.session {
+			mine = append(mine, p.ID)
+		}
+	}
+	want := q.waiting[:min(len(q.waiting), 1)]
+	if q.running != "" { // left behind: nobody holds the lease
+		want = []core.PromptID{q.running}
+	}
+	if !slices.Equal(mine, want) {
+		t.Fatalf("claimable %v, want %v", mine, want)
+	}
+	if q.running != "" || len(want) == 0 {
+		return
+	}
+	if err := q.move(want[0], core.PromptRunning); err != nil {
+		t.Fatal(err)
+	}
+	q.running, q.waiting = want[0], slices.Clone(q.waiting[1:])
+}
+
+func (q *queue) ClaimAnother(t *rapid.T) {
+	id := q.any(t)
+	if q.running == "" {
+		t.Skip("nothing runs")
+	}
+	if err := q.move(id, core.PromptRunning); !core.Is(err, core.Conflict) {
+		t.Fatalf("a second running prompt: %v", err)
+	}
+	if _, err := q.db.ClaimablePrompt(t.Context(), id, "me", time.Now()); !core.Is(err, core.NotFound) {
+		t.Fatalf("a second claimable prompt: %v", err)
+	}
+}
+
+func (q *queue) Finish(t *rapid.T) {
+	if q.running == "" {
+		t.Skip("nothing runs")
+	}
+	end := rapid.SampledFrom([]core.PromptState{core.PromptDone, core.PromptHandedOver, core.PromptFailed, core.PromptStopped}).Draw(t, "end")
+	if err := q.move(q.running, end); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.move(q.running, core.PromptRunning); !core.Is(err, core.Conflict) {
+		t.Fatalf("a finished prompt ran again: %v", err)
+	}
+	q.running = ""
+}
+
+// Check compares the store with the model after every action.
+func (q *queue) Check(t *rapid.T) {
+	got, err := q.db.QueuedPrompts(t.Context(), q.session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []core.PromptID
+	for _, p := range got {
+		ids = append(ids, p.ID)
+	}
+	if !slices.Equal(ids, q.waiting) {
+		t.Fatalf("queue is %v, want %v", ids, q.waiting)
+	}
+	r, err := q.db.RunningPrompt(t.Context(), q.session)
+	if q.running == "" && !core.Is(err, core.NotFound) || q.running != "" && r.ID != q.running {
+		t.Fatalf("running is %s (%v), want %s", r.ID, err, q.running)
+	}
 }
 
 func TestUsersTakeTurns(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,6 +96,8 @@ func (d *dialer) addresses(ctx context.Context, t Target, r Rule) ([]netip.Addr,
 	if len(ok) == 0 {
 		return nil, why
 	}
+	// IPv4 first: more hosts can reach it than can reach IPv6.
+	slices.SortStableFunc(ok, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 	return ok, nil
 }
 

@@ -323,7 +323,8 @@ func (j *Jail) recordPath(id core.SandboxID) string {
 }
 
 // Close stops this process's part. Sandboxes keep their namespaces and the
-// rules stay in force; with no sandbox left, everything is removed.
+// rules stay in force; with no sandbox left, everything but the instance's name
+// is removed.
 func (j *Jail) Close() error {
 	j.mu.Lock()
 	left := len(j.members)
@@ -339,6 +340,15 @@ func (j *Jail) Close() error {
 	return j.remove()
 }
 
+// forget removes the instance's name too.
+func (j *Jail) forget() error {
+	err := os.Remove(filepath.Join(j.opts.StateDir, identityFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Teardown removes every sandbox's network and the instance's own.
 func (j *Jail) Teardown(ctx context.Context) error {
 	j.mu.Lock()
@@ -351,7 +361,7 @@ func (j *Jail) Teardown(ctx context.Context) error {
 	for _, m := range j.Members() {
 		err = errors.Join(err, j.Detach(ctx, m.ID))
 	}
-	return errors.Join(err, j.Close())
+	return errors.Join(err, j.Close(), j.forget())
 }
 
 // shut closes handles and gives up the claim.
@@ -375,8 +385,7 @@ func (j *Jail) remove() error {
 	if j.routerNS != nil {
 		err = j.routerNS.Close()
 	}
-	err = errors.Join(err, wipe(j.namespaces, j.id.Instance),
-		os.Remove(filepath.Join(j.opts.StateDir, identityFile)))
+	err = errors.Join(err, wipe(j.namespaces, j.id.Instance))
 	j.claim.release(true)
 	j.removeEmptyDirs()
 	if err != nil {

@@ -486,6 +486,71 @@ func TestVanishedInstanceIsSwept(t *testing.T) {
 	nothingLeft(t, j.Instance(), run)
 }
 
+// TestKilledHalfway makes every state that a kill during Attach can leave, and
+// expects Recover to clear it and a second Attach to succeed.
+func TestKilledHalfway(t *testing.T) {
+	for _, reached := range []string{"record", "namespace file", "namespace", "wire", "all"} {
+		t.Run(reached, func(t *testing.T) {
+			state := t.TempDir()
+			j := openJail(t, sharedRun, state)
+			m, err := j.reserve(core.NewSandboxID(), online())
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := j.Namespace(m.ID)
+			switch reached {
+			case "namespace file":
+				err = os.WriteFile(path, nil, 0o600)
+			case "namespace", "wire":
+				var ns *os.File
+				if ns, err = makeNamespace(path, sandboxSetup); err == nil && reached == "wire" {
+					err = plugSandbox(j.router, int(ns.Fd()), m, j.claim.block.gateway(m.Slot))
+				}
+				_ = ns.Close()
+			case "all":
+				err = j.build(m)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.shut(); err != nil { // as a kill does
+				t.Fatal(err)
+			}
+			j.closed = true
+			again := openJail(t, sharedRun, state)
+			if lost, err := again.Recover(t.Context(), []core.SandboxID{m.ID}); err != nil || (len(lost) == 1) != (reached != "all" && reached != "wire") {
+				t.Errorf("as living: lost %v, %v", lost, err)
+			}
+			if _, err := again.Attach(t.Context(), m.ID, online(), nil); err != nil {
+				t.Errorf("attach again: %v", err)
+			}
+			if _, err := again.Recover(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			if left, err := again.List(t.Context()); len(left) > 0 || err != nil {
+				t.Errorf("left %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	j := openJail(t, sharedRun, t.TempDir())
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			m, err := j.Attach(t.Context(), core.NewSandboxID(), online(), nil)
+			if err == nil {
+				err = j.Detach(t.Context(), m.ID)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func TestMissingNftMeansNoNetwork(t *testing.T) {
 	_, err := Open(t.Context(), Deps{Log: slog.New(slog.DiscardHandler)},
 		Options{StateDir: t.TempDir(), RunDir: t.TempDir(), NFT: "no-such-nft"})

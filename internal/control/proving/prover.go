@@ -32,6 +32,7 @@ type Deps struct {
 	Photographer exam.Photographer
 	Blobs        *blob.Store
 	Key          evidence.Key
+	Redact       func([]byte) []byte // takes secrets out of logs before they are hashed; may be nil
 	Log          *slog.Logger
 }
 
@@ -229,7 +230,7 @@ func (p *Prover) run(ctx context.Context, ex exam.Exam, rooms workspace.Rooms, r
 		onward(core.NewEvent(core.EventCheck, c))
 	}
 	return exam.New(exam.Deps{
-		Rooms: rooms, Repo: exam.GitRepo{Git: p.d.Git, Dir: repo.Dir()}, Cache: cache, Artifacts: evidence.Keeper{Blobs: p.d.Blobs},
+		Rooms: rooms, Repo: exam.GitRepo{Git: p.d.Git, Dir: repo.Dir()}, Cache: cache, Artifacts: evidence.Keeper{Blobs: p.d.Blobs, Redact: p.d.Redact},
 		Photographer: p.d.Photographer, Log: p.d.Log,
 	}, exam.Options{Reruns: p.opts.Reruns, Parallel: p.opts.Parallel, OnRun: tell}).Run(ctx, ex)
 }

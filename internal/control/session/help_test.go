@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,7 @@ type daemon struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	once   sync.Once
+	dead   atomic.Bool
 }
 
 func newDaemon(t testing.TB, path string, e session.Executor, opts session.Options) *daemon {
@@ -107,7 +109,7 @@ func (d *daemon) start() {
 	d.cancel, d.done = cancel, make(chan struct{})
 	go func() {
 		defer close(d.done)
-		if err := d.Run(ctx); err != nil && ctx.Err() == nil {
+		if err := d.Run(ctx); err != nil && ctx.Err() == nil && !d.dead.Load() {
 			d.t.Errorf("run: %v", err)
 		}
 	}()
@@ -126,6 +128,7 @@ func (d *daemon) stopRunning() {
 // that this daemon does reaches the store.
 func (d *daemon) kill() {
 	d.once.Do(func() {
+		d.dead.Store(true)
 		_ = d.db.Close()
 		d.stopRunning()
 		d.log.Close()

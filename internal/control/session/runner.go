@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -129,12 +128,13 @@ const candidates = 8
 func (s *Service) claim(ctx context.Context, id core.PromptID) (work func(), err error) {
 	err = s.db.Tx(ctx, func(tx *store.Tx) error {
 		work = nil
-		list, err := tx.ClaimablePrompts(ctx, s.opts.Instance, s.busy(), time.Now(), candidates)
-		i := slices.IndexFunc(list, func(p core.Prompt) bool { return p.ID == id })
-		if err != nil || i < 0 {
+		p, err := tx.ClaimablePrompt(ctx, id, s.opts.Instance, time.Now())
+		if core.Is(err, core.NotFound) || (err == nil && s.local(p.Session) != nil) {
+			return nil // somebody was quicker
+		}
+		if err != nil {
 			return err
 		}
-		p := list[i]
 		fence, err := tx.Claim(ctx, store.LeaseOfSession(p.Session), s.opts.Instance, time.Now(), s.opts.Lease)
 		if err != nil {
 			return err

@@ -278,21 +278,24 @@ func TestUsersTakeTurnsAtTheRunners(t *testing.T) {
 func TestMaxRunningBounds(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0
-	release := make(chan struct{})
+	full, release := make(chan struct{}), make(chan struct{})
 	d := newDaemon(t, path(t), &engine{do: func(ctx context.Context, _ session.Job) (session.Ending, error) {
 		mu.Lock()
 		now++
-		most = max(most, now)
-		mu.Unlock()
-		select {
-		case <-release:
-		case <-time.After(20 * time.Millisecond):
+		if most = max(most, now); now == 3 && most == 3 {
+			select {
+			case <-full:
+			default:
+				close(full)
+			}
 		}
+		mu.Unlock()
+		<-release
 		mu.Lock()
 		now--
 		mu.Unlock()
 		return session.Ending{RunState: core.RunDone}, nil
-	}}, session.Options{MaxRunning: 3})
+	}}, session.Options{MaxRunning: 3, Poll: 10 * time.Millisecond})
 	addEnvironment(t, d.db, "shop")
 	var all []core.Session
 	for range 12 {
@@ -300,12 +303,18 @@ func TestMaxRunningBounds(t *testing.T) {
 		all = append(all, s)
 	}
 	d.start()
+	select {
+	case <-full:
+	case <-time.After(time.Minute):
+		t.Error("fewer than 3 run at once")
+	}
+	<-time.After(50 * time.Millisecond) // several polls: a fourth would have started
+	close(release)
 	for _, s := range all {
 		d.wait(s.ID, core.SessionIdle)
 	}
-	close(release)
-	if most > 3 || most < 2 {
-		t.Errorf("%d ran at once, want up to 3", most)
+	if most != 3 {
+		t.Errorf("%d ran at once, want 3", most)
 	}
 }
 

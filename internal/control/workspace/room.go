@@ -19,6 +19,7 @@ import (
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/gitcmd/mirror"
+	"drydock/internal/proof/browser"
 	"drydock/internal/proof/exam"
 )
 
@@ -68,9 +69,15 @@ func (o *Room) Root() string { return o.r.Recipe.Workspace }
 // Machine is the sandbox of the room.
 func (o *Room) Machine() *environment.Machine { return o.machine }
 
+// Start runs a program of the platform, such as a browser, until stop is
+// called.
+func (o *Room) Start(ctx context.Context, argv []string) (stop func(), output func() string, err error) {
+	return Browser{o.machine}.Start(ctx, argv)
+}
+
 // Dial reaches a port on the loopback of the room.
 func (o *Room) Dial(ctx context.Context, port int) (net.Conn, error) {
-	return o.machine.Guest().Tunnel(ctx, port)
+	return Browser{o.machine}.Dial(ctx, port)
 }
 
 // Checkout implements exam.Room.
@@ -236,6 +243,7 @@ func (o *Room) Close(ctx context.Context) error {
 }
 
 var (
-	_ exam.Rooms = Rooms{}
-	_ exam.Room  = (*Room)(nil)
+	_ exam.Rooms      = Rooms{}
+	_ exam.Room       = (*Room)(nil)
+	_ browser.Machine = (*Room)(nil)
 )

@@ -123,8 +123,10 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, forge: f, sessions: &sessions{keys: map[string]bool{}, prompts: map[string]core.NewPrompt{}}, effects: &losing{DB: db},
-		tree: forgetest.NewTree(t), session: core.NewSessionID()}
+	w := &world{
+		T: t, forge: f, sessions: &sessions{keys: map[string]bool{}, prompts: map[string]core.NewPrompt{}}, effects: &losing{DB: db},
+		tree: forgetest.NewTree(t), session: core.NewSessionID(),
+	}
 	w.svc = New(Deps{Forge: f, Effects: w.effects, Sessions: w.sessions}, Options{})
 	w.tree.Commit(bo, "start", map[string]string{"a.txt": "a\n"})
 	if _, _, err := w.svc.EnsureRepository(t.Context(), forge.RepositorySpec{Name: "shop", Source: w.tree.Dir}); err != nil {
@@ -136,9 +138,11 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) request(key string) DeliverRequest {
-	return DeliverRequest{Key: key, Session: w.session, Repository: "shop", Title: "Fix the cart\nmore", Body: "It was **wrong**.", Base: "main",
+	return DeliverRequest{
+		Key: key, Session: w.session, Repository: "shop", Title: "Fix the cart\nmore", Body: "It was **wrong**.", Base: "main",
 		Branch: "drydock/fix", Head: w.head, From: w.tree.Dir, Authors: []core.Author{ana}, Evidence: "evd_1", EvidenceURL: "/evidence/evd_1",
-		Verdict: "proven", Reasons: []string{"1 case fixed"}, NotShown: []string{"line 3 of a.txt is run by no test"}}
+		Verdict: "proven", Reasons: []string{"1 case fixed"}, NotShown: []string{"line 3 of a.txt is run by no test"},
+	}
 }
 
 func (w *world) deliver(key string) Delivered {

@@ -75,8 +75,10 @@ func New(deps Deps, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Service{forge: deps.Forge, effects: deps.Effects, sessions: deps.Sessions, log: deps.Log, opts: opts,
-		wake: make(chan struct{}, 1), told: map[string]bool{}}
+	return &Service{
+		forge: deps.Forge, effects: deps.Effects, sessions: deps.Sessions, log: deps.Log, opts: opts,
+		wake: make(chan struct{}, 1), told: map[string]bool{},
+	}
 }
 
 // List pages through changes, newest first.

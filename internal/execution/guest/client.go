@@ -51,8 +51,10 @@ func NewClient(dial func(ctx context.Context) (net.Conn, error), token string) *
 		WriteBufferSize:        32 << 10,
 		ReadBufferSize:         32 << 10,
 	}
-	c.http = &http.Client{Transport: c.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{
+		Transport:     c.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	return c
 }
 
@@ -329,8 +331,7 @@ func (c *Client) Tunnel(ctx context.Context, port int) (net.Conn, error) {
 	}
 	if err != nil {
 		_ = conn.Close()
-		var coreErr *core.Error
-		if errors.As(err, &coreErr) {
+		if _, ours := errors.AsType[*core.Error](err); ours {
 			return nil, err
 		}
 		return nil, connErr(ctx, op, err)

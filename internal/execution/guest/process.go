@@ -180,6 +180,7 @@ func (c *Client) Output(ctx context.Context, id ProcessID, stream string, offset
 		q.Set("follow", "1")
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	//nolint:bodyclose // OutputReader.Close does
 	resp, err := c.send(ctx, request{op: "guest.output", method: http.MethodGet, path: "/v1/output", query: q, again: true})
 	if err != nil {
 		cancel()
@@ -223,7 +224,7 @@ func (o *OutputReader) Read(p []byte) (int, error) {
 	n, err := o.body.Read(p[:min(len(p), o.left)])
 	o.left -= n
 	o.offset += int64(n)
-	if err != nil && !(errors.Is(err, io.EOF) && n > 0) {
+	if err != nil && (n == 0 || !errors.Is(err, io.EOF)) {
 		o.err = broken(err)
 	}
 	return n, o.err

@@ -45,6 +45,7 @@ func readConnect(op string, conn net.Conn) (*connReader, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = resp.Body.Close() }() // an answer to CONNECT has none: this leaves the connection alone
 	if resp.StatusCode != http.StatusOK {
 		return nil, readError(op, resp)
 	}

@@ -132,7 +132,7 @@ func New(opts Options) (*Store, error) {
 	if opts.Registry.Parallel <= 0 {
 		opts.Registry.Parallel = 3
 	}
-	for _, sub := range []string{"layers", "images", "work", "locks", "apt", "blobs"} {
+	for _, sub := range []string{"layers", "images", "work", "locks", "apt"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o711); err != nil {
 			return nil, core.E("image.open", core.Internal, err, "cannot make %s", filepath.Join(dir, sub))
 		}
@@ -231,22 +231,27 @@ func (s *Store) save(key string, img Image, layers []string) error {
 	if err != nil {
 		return core.E("image.save", core.Internal, err, "cannot write the manifest of %s", img.Base)
 	}
-	f, err := os.CreateTemp(filepath.Join(s.dir, "images"), ".new")
-	if err != nil {
-		return core.E("image.save", core.Internal, err, "cannot write the manifest of %s", img.Base)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.manifestPath(key))
-	}
-	if err == nil {
-		err = syncDir(filepath.Join(s.dir, "images"))
-	}
-	if err != nil {
+	if err := writeFile(s.manifestPath(key), raw); err != nil {
 		return core.E("image.save", core.Internal, err, "cannot write the manifest of %s", img.Base)
 	}
 	return nil
+}
+
+// writeFile puts a file in place as a whole, or not at all.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 func (s *Store) manifestPath(key string) string {
@@ -330,6 +335,12 @@ func (s *Store) GC(ctx context.Context, keep func(Image) bool) (removed int64, e
 	}
 	for _, e := range entries {
 		path := filepath.Join(s.dir, "images", e.Name())
+		if id, isLayer := strings.CutSuffix(e.Name(), ".layer"); isLayer {
+			if !s.haveLayer(id) && olderThan(path, time.Hour) {
+				_ = os.Remove(path)
+			}
+			continue
+		}
 		m, ok := s.read(path)
 		if ok && keep(m.Image) {
 			for _, id := range m.Layers {
@@ -341,7 +352,7 @@ func (s *Store) GC(ctx context.Context, keep func(Image) bool) (removed int64, e
 			_ = os.Remove(path)
 		}
 	}
-	for _, sub := range []string{"layers", "work", "blobs"} {
+	for _, sub := range []string{"layers", "work"} {
 		entries, err := os.ReadDir(filepath.Join(s.dir, sub))
 		if err != nil {
 			return removed, core.E("image.gc", core.Internal, err, "cannot list %s", sub)

@@ -23,7 +23,8 @@ type Processes interface {
 
 // Files of a sandbox. Paths are absolute. A missing file is core.NotFound.
 type Files interface {
-	// Read returns at most max bytes, and how large the file is.
+	// Read returns at most max bytes, and how large the file is. A directory is
+	// an error of kind Invalid, or no bytes and its mode.
 	Read(ctx context.Context, path string, max int64) ([]byte, FileInfo, error)
 	// Write replaces a file atomically and makes its directories. Mode 0 keeps
 	// the mode there is, or makes 0644.

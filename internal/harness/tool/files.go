@@ -103,14 +103,20 @@ func (s *Set) load(ctx context.Context, p string) ([]byte, FileInfo, error) {
 	switch {
 	case core.Is(err, core.NotFound):
 		return nil, info, tell("%s does not exist", s.short(p))
+	case core.Is(err, core.Invalid) && s.isDir(ctx, p), err == nil && info.Mode.IsDir():
+		return nil, info, tell("%s is a directory; use list", s.short(p))
 	case err != nil:
 		return nil, info, err
-	case info.Mode.IsDir():
-		return nil, info, tell("%s is a directory; use list", s.short(p))
 	case info.Size > int64(len(data)):
 		return nil, info, tell("%s is %s; use run (sed -n, grep, head) to look at parts of it", s.short(p), bytesText(info.Size))
 	}
 	return data, info, nil
+}
+
+// isDir asks why a path could not be read.
+func (s *Set) isDir(ctx context.Context, p string) bool {
+	_, _, err := s.deps.Box.List(ctx, p, 1, 1)
+	return err == nil
 }
 
 type writeInput struct {

@@ -76,12 +76,13 @@ type engine struct {
 	plan    plan
 	result  Result
 
-	mu       sync.Mutex
-	runs     map[Cell]map[string][]*checkRun
-	faults   map[Cell]map[string]bool // checks of a cell that could not be run
-	shots    map[Cell][][]Shot
-	profile  []byte // Go cover profile of cell B, if one was taken
-	coverWhy string
+	mu         sync.Mutex
+	runs       map[Cell]map[string][]*checkRun
+	faults     map[Cell]map[string]bool // checks of a cell that could not be run
+	shots      map[Cell][][]Shot
+	profile    []byte // Go cover profile of cell B, if one was taken
+	coverWhy   string
+	coverCheck CheckSpec
 }
 
 // checkRun is one run of one check with its cases.
@@ -95,7 +96,7 @@ type checkRun struct {
 func (x *Examiner) Run(ctx context.Context, ex Exam) (Result, error) {
 	e := &engine{
 		Examiner: x, exam: ex, sources: map[string]check.Source{},
-		runs: map[Cell]map[string][]*checkRun{}, faults: map[Cell]map[string]bool{}, shots: map[Cell][][]Shot{},
+		runs: map[Cell]map[string][]*checkRun{}, faults: map[Cell]map[string]bool{},
 	}
 	if err := e.prepare(ctx); err != nil {
 		return Result{}, err

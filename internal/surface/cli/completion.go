@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,10 @@ func (a *app) complete(cmd *cobra.Command, args []string, f func(ctx context.Con
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	out = slices.DeleteFunc(out, func(s cobra.Completion) bool { return slices.Contains(args, s) })
+	out = slices.DeleteFunc(out, func(s cobra.Completion) bool {
+		word, _, _ := strings.Cut(s, "\t")
+		return slices.Contains(args, word)
+	})
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 

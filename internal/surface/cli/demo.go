@@ -115,6 +115,10 @@ func (t *demoTimes) see(ev core.Event) {
 		if d.Duration > 0 {
 			t.phase(d.Name, d.Duration)
 		}
+	case core.EventNodeStarted:
+		if t.restore > 0 && t.phases["restore"] == 0 { // nobody timed it closer
+			t.phase("restore", t.restore)
+		}
 	case core.EventNodeFinished:
 		d := render.Decode[core.NodeData](ev)
 		t.phase(first(d.Node, d.Title), d.Duration)
@@ -122,7 +126,6 @@ func (t *demoTimes) see(ev core.Event) {
 		d := render.Decode[core.SandboxData](ev)
 		if d.State == core.SandboxRunning && d.Duration > 0 && t.restore == 0 {
 			t.restore = d.Duration
-			t.phase("restore", d.Duration)
 		}
 	case core.EventCheck:
 		t.checks = append(t.checks, render.Decode[core.CheckData](ev))
@@ -155,6 +158,9 @@ func (a *app) demoBuild(ctx context.Context, c *client.Client, host DemoHost, o 
 	}
 	if b.State != core.BuildDone {
 		return exit{core.ExitFailed}
+	}
+	for _, p := range b.Phases {
+		t.phase("build "+p.Name, p.Duration)
 	}
 	t.phase("build", a.env.Now().Sub(start))
 	return a.quietly("\n")

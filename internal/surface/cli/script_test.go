@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
+	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -61,11 +63,15 @@ func drydock() {
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env))
 }
 
-// TestScripts runs testdata/*.txtar against a real server on a real socket.
-func TestScripts(t *testing.T) {
+// TestGoldenScripts runs testdata/*.txtar against a real server on a real socket.
+func TestGoldenScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: *update,
+		Deadline:      time.Now().Add(time.Minute),
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code": code,
+		},
 		Setup: func(e *testscript.Env) error {
 			w := surfacetest.New(e.T().(testing.TB))
 			e.Setenv("DRYDOCK_URL", w.Start(e.T().(testing.TB)))
@@ -75,4 +81,24 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// code is "code N PROGRAM ARG...": the program must end with N.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		e, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = e.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("ended with %d, want %d", got, want)
+	}
 }

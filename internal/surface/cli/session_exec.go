@@ -39,7 +39,6 @@ terminal, your terminal gets.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false)
 	f.StringVar(&o.dir, "dir", "", "directory to run in (default: the workspace)")
 	f.StringArrayVar(&o.env, "env", nil, "NAME=VALUE for the command; may be repeated")
 	f.BoolVarP(&o.tty, "tty", "t", false, "give it a terminal")
@@ -48,12 +47,6 @@ terminal, your terminal gets.`,
 }
 
 func (a *app) sessionExec(ctx context.Context, c *client.Client, id core.SessionID, argv []string, o sessionExecOptions) error {
-	if len(argv) > 0 && argv[0] == "--" {
-		argv = argv[1:]
-	}
-	if len(argv) == 0 {
-		return core.E("cli.exec", core.Invalid, nil, "COMMAND is missing").WithHint("usage: drydock session exec SESSION -- COMMAND [ARG...]")
-	}
 	if o.tty {
 		return a.terminalExec(ctx, c, id, api.ExecRequest{Argv: argv, Dir: o.dir, Env: o.env})
 	}
@@ -61,8 +54,6 @@ func (a *app) sessionExec(ctx context.Context, c *client.Client, id core.Session
 	if o.stdin {
 		e.In = a.env.Stdin
 	}
-	// A first Ctrl-C is for the command; main's context ends it when it comes
-	// again and the command is still there.
 	end, err := c.Exec(ctx, id, e)
 	return execResult(end, err)
 }

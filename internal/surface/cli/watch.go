@@ -164,6 +164,9 @@ func (a *app) pump(ctx context.Context, read func(context.Context, func(core.Eve
 			v.Tick()
 		case f, open := <-events:
 			if !open {
+				if end != nil {
+					return nil
+				}
 				return core.E("cli.follow", core.Canceled, context.Cause(ctx), "left")
 			}
 			if f.err != nil {

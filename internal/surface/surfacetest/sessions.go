@@ -377,7 +377,7 @@ func (p *process) Output(ctx context.Context) iter.Seq2[server.Chunk, error] {
 			if p.req.PTY != nil {
 				say("%dx%d\r\n", p.req.PTY.Cols, p.req.PTY.Rows)
 			}
-			for {
+			for p.req.Stdin || p.req.PTY != nil {
 				select {
 				case b := <-p.input:
 					if !say("%s", b) {

@@ -61,7 +61,7 @@ func (w *Tree) Git(args ...string) string {
 func (w *Tree) try(args ...string) (string, error) {
 	cmd := exec.CommandContext(context.Background(), "git", args...)
 	cmd.Dir = w.Dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+	cmd.Env = append(cmd.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_AUTHOR_NAME=Author", "GIT_AUTHOR_EMAIL=author@example.com", "GIT_COMMITTER_NAME=Committer", "GIT_COMMITTER_EMAIL=committer@example.com")
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err

@@ -198,6 +198,33 @@ func set[T any](to *T, from *T) {
 	}
 }
 
+// view is where the refs of one repository stand, read at once.
+type view struct {
+	*repo
+	refs map[string]string
+}
+
+// look reads the refs that the changes given are about; none means all.
+func (f *Forge) look(ctx context.Context, repository string, about ...core.Change) (view, error) {
+	r, err := f.repo(ctx, repository)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{repo: r, refs: map[string]string{}}
+	if len(about) == 0 {
+		v.refs, err = r.Refs(ctx, "refs/")
+		return v, err
+	}
+	for _, c := range about {
+		for _, ref := range []string{changeRef(c.Number, "merge"), heads + c.Branch} {
+			if v.refs[ref], err = r.ReadRef(ctx, ref); err != nil {
+				return v, err
+			}
+		}
+	}
+	return v, nil
+}
+
 // live puts in what git knows better than the record: where the branch of an
 // open change stands, and that it was merged although the record does not say
 // so yet.
@@ -205,22 +232,18 @@ func (f *Forge) live(ctx context.Context, c core.Change) (core.Change, error) {
 	if c.State != core.ChangeOpen {
 		return c, nil
 	}
-	r, err := f.repo(ctx, c.Repository)
+	v, err := f.look(ctx, c.Repository, c)
 	if err != nil {
 		return c, err
 	}
-	merge, err := r.ReadRef(ctx, changeRef(c.Number, "merge"))
-	if err != nil {
-		return c, err
+	return f.liveIn(ctx, v, c)
+}
+
+func (f *Forge) liveIn(ctx context.Context, v view, c core.Change) (core.Change, error) {
+	if merge := v.refs[changeRef(c.Number, "merge")]; merge != "" {
+		return f.finishMerge(ctx, v.repo, c, merge)
 	}
-	if merge != "" {
-		return f.finishMerge(ctx, r, c, merge)
-	}
-	head, err := r.ReadRef(ctx, heads+c.Branch)
-	if err != nil {
-		return c, err
-	}
-	if head != "" {
+	if head := v.refs[heads+c.Branch]; head != "" {
 		c.Head = head
 	}
 	return c, nil
@@ -253,8 +276,19 @@ func (f *Forge) Changes(ctx context.Context, filter core.ChangeFilter, page core
 	if err != nil {
 		return nil, "", err
 	}
-	for i := range list {
-		if list[i], err = f.live(ctx, list[i]); err != nil {
+	views := map[string]view{} // a repository is looked at once
+	for i, c := range list {
+		if c.State != core.ChangeOpen {
+			continue
+		}
+		v, ok := views[c.Repository]
+		if !ok {
+			if v, err = f.look(ctx, c.Repository); err != nil {
+				return nil, "", err
+			}
+			views[c.Repository] = v
+		}
+		if list[i], err = f.liveIn(ctx, v, c); err != nil {
 			return nil, "", err
 		}
 	}
@@ -295,8 +329,10 @@ func (f *Forge) Commits(ctx context.Context, id core.ChangeID) ([]forge.Commit, 
 	}
 	out := make([]forge.Commit, 0, len(log))
 	for _, l := range slices.Backward(log) {
-		out = append(out, forge.Commit{ID: l.ID, Parents: l.Parents, Subject: l.Subject(), Message: l.Message,
-			Author: core.Author{Name: l.Author.Name, Email: l.Author.Email}, Time: l.Author.When})
+		out = append(out, forge.Commit{
+			ID: l.ID, Parents: l.Parents, Subject: l.Subject(), Message: l.Message,
+			Author: core.Author{Name: l.Author.Name, Email: l.Author.Email}, Time: l.Author.When,
+		})
 	}
 	return out, nil
 }

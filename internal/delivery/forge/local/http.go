@@ -260,8 +260,8 @@ func answer(w http.ResponseWriter, stdout io.Reader) error {
 	}
 	status := http.StatusOK
 	for key, values := range head {
-		switch {
-		case key == "Status":
+		switch key {
+		case "Status":
 			text, _, _ := strings.Cut(values[0], " ")
 			code, err := strconv.Atoi(text)
 			if err != nil || code < 200 || code > 599 {

@@ -73,8 +73,9 @@ type Forge struct {
 	log     *slog.Logger
 	opts    Options
 
-	mu   sync.Mutex
-	open map[string]*repo
+	mu    sync.Mutex
+	open  map[string]*repo
+	apart map[core.ChangeID]string // head and base that were found not to be merged
 }
 
 var _ forge.Forge = (*Forge)(nil)
@@ -104,7 +105,7 @@ func New(deps Deps, opts Options) (*Forge, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, core.E(op, core.Internal, err, "directory %s of the forge", opts.Dir)
 	}
-	return &Forge{git: deps.Git, records: deps.Records, log: deps.Log, opts: opts, open: map[string]*repo{}}, nil
+	return &Forge{git: deps.Git, records: deps.Records, log: deps.Log, opts: opts, open: map[string]*repo{}, apart: map[core.ChangeID]string{}}, nil
 }
 
 // Name of the forge.

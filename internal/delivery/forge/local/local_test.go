@@ -163,7 +163,7 @@ func TestGitOverHTTP(t *testing.T) {
 	for _, path := range []string{"/git/shop.git/HEAD", "/git/shop.git/config", "/git/shop.git/objects/info/packs", "/git/http/gitconfig", "/git/"} {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
 		req.Header.Set("Authorization", "Bearer token-of-bo")
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}

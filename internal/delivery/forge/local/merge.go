@@ -107,8 +107,10 @@ func (f *Forge) compose(ctx context.Context, r *repo, c core.Change, m forge.Mer
 		if err != nil {
 			return "", err
 		}
-		return r.CommitTree(ctx, mirror.CommitSpec{Tree: tree, Parents: []string{tip, c.Head}, Author: mailbox(m.By, now), Committer: committer,
-			Message: fmt.Sprintf("Merge change #%d: %s\n\n%s\n", c.Number, oneLine(c.Title), strings.Join(trailers, "\n"))})
+		return r.CommitTree(ctx, mirror.CommitSpec{
+			Tree: tree, Parents: []string{tip, c.Head}, Author: mailbox(m.By, now), Committer: committer,
+			Message: fmt.Sprintf("Merge change #%d: %s\n\n%s\n", c.Number, oneLine(c.Title), strings.Join(trailers, "\n")),
+		})
 	case forge.Squash:
 		tree, err := f.mergeTree(ctx, r, c, tip, c.Head)
 		if err != nil {
@@ -157,8 +159,10 @@ func (f *Forge) squash(ctx context.Context, r *repo, c core.Change, m forge.Merg
 	if body.Len() > 0 {
 		body.WriteString("\n")
 	}
-	return r.CommitTree(ctx, mirror.CommitSpec{Tree: tree, Parents: []string{tip}, Author: author, Committer: mailbox(f.opts.Committer, now),
-		Message: fmt.Sprintf("%s (#%d)\n\n%s%s\n", oneLine(c.Title), c.Number, body.String(), strings.Join(trailers, "\n"))})
+	return r.CommitTree(ctx, mirror.CommitSpec{
+		Tree: tree, Parents: []string{tip}, Author: author, Committer: mailbox(f.opts.Committer, now),
+		Message: fmt.Sprintf("%s (#%d)\n\n%s%s\n", oneLine(c.Title), c.Number, body.String(), strings.Join(trailers, "\n")),
+	})
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -230,8 +234,10 @@ func (f *Forge) mergeTree(ctx context.Context, r *repo, c core.Change, ours, the
 	// The exit code of a conflict and the list of files come together, so the
 	// output is kept also when git says that it failed.
 	var out strings.Builder
-	err := f.git.Stream(ctx, gitcmd.Call{Dir: r.Dir(), Stdout: &limited{to: &out, left: 4 << 20},
-		Args: []string{"merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs}})
+	err := f.git.Stream(ctx, gitcmd.Call{
+		Dir: r.Dir(), Stdout: &limited{to: &out, left: 4 << 20},
+		Args: []string{"merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs},
+	})
 	parts := strings.Split(strings.TrimSuffix(out.String(), "\x00"), "\x00")
 	if err == nil {
 		if !gitcmd.IsCommitID(parts[0]) {

@@ -14,13 +14,23 @@ import (
 // stands elsewhere than Drydock knows, a base that has everything in it.
 func (f *Forge) Poll(ctx context.Context, since time.Time) ([]forge.Activity, error) {
 	var out []forge.Activity
+	views := map[string]view{} // a repository is looked at once
 	for page := (core.Page{Limit: core.MaxPage}); ; {
 		list, next, err := f.records.Changes(ctx, core.ChangeFilter{State: core.ChangeOpen}, page)
 		if err != nil {
 			return out, err
 		}
 		for _, c := range list {
-			found, err := f.pollOne(ctx, c, since)
+			v, ok := views[c.Repository]
+			if !ok {
+				if v, err = f.look(ctx, c.Repository); err == nil {
+					views[c.Repository] = v
+				}
+			}
+			var found []forge.Activity
+			if err == nil {
+				found, err = f.pollOne(ctx, v, c, since)
+			}
 			if err != nil {
 				if ctx.Err() != nil {
 					return out, err
@@ -37,14 +47,14 @@ func (f *Forge) Poll(ctx context.Context, since time.Time) ([]forge.Activity, er
 	}
 }
 
-func (f *Forge) pollOne(ctx context.Context, recorded core.Change, since time.Time) ([]forge.Activity, error) {
-	c, err := f.live(ctx, recorded)
+func (f *Forge) pollOne(ctx context.Context, v view, recorded core.Change, since time.Time) ([]forge.Activity, error) {
+	c, err := f.liveIn(ctx, v, recorded)
 	if err != nil {
 		return nil, err
 	}
 	var out []forge.Activity
 	if c.State == core.ChangeOpen && c.Head != recorded.Head {
-		pushed, err := f.pushed(ctx, c, recorded.Head)
+		pushed, err := f.pushed(ctx, v, c, recorded.Head)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +76,7 @@ func (f *Forge) pollOne(ctx context.Context, recorded core.Change, since time.Ti
 		out = append(out, forge.Activity{Key: mergeKey(c), Kind: forge.Merged, Change: c, Head: c.Head})
 	}
 	if c.State == core.ChangeOpen {
-		merged, err := f.mergedByHand(ctx, c)
+		merged, err := f.mergedByHand(ctx, v, c)
 		if err != nil {
 			return nil, err
 		}
@@ -78,17 +88,12 @@ func (f *Forge) pollOne(ctx context.Context, recorded core.Change, since time.Ti
 }
 
 // pushed tells of a branch that a person moved; nil when the platform did.
-func (f *Forge) pushed(ctx context.Context, c core.Change, before string) (*forge.Activity, error) {
-	r, err := f.repo(ctx, c.Repository)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := r.ReadRef(ctx, platform+c.Branch)
-	if err != nil || ours == c.Head {
-		return nil, err
+func (f *Forge) pushed(ctx context.Context, v view, c core.Change, before string) (*forge.Activity, error) {
+	if v.refs[platform+c.Branch] == c.Head {
+		return nil, nil
 	}
 	a := &forge.Activity{Key: "push:" + string(c.ID) + ":" + c.Head, Kind: forge.Pushed, Change: c, Head: c.Head, Before: before}
-	pushers, err := f.pushers(ctx, r, c.Branch)
+	pushers, err := f.pushers(ctx, v.repo, c.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -131,18 +136,27 @@ func mergeKey(c core.Change) string { return "merge:" + string(c.ID) }
 
 // mergedByHand finds a change whose commits somebody brought into the base
 // with git, and marks it.
-func (f *Forge) mergedByHand(ctx context.Context, c core.Change) (*forge.Activity, error) {
-	r, err := f.repo(ctx, c.Repository)
+func (f *Forge) mergedByHand(ctx context.Context, v view, c core.Change) (*forge.Activity, error) {
+	r, tip := v.repo, v.refs[heads+c.Base]
+	seen := c.Head + " " + tip
+	f.mu.Lock()
+	known := f.apart[c.ID] == seen
+	f.mu.Unlock()
+	if tip == "" || known || c.Head == c.BaseCommit {
+		return nil, nil
+	}
+	there, err := r.IsAncestor(ctx, c.Head, tip)
 	if err != nil {
 		return nil, err
 	}
-	tip, err := r.ReadRef(ctx, heads+c.Base)
-	if err != nil || tip == "" {
-		return nil, err
-	}
-	there, err := r.IsAncestor(ctx, c.Head, tip)
-	if err != nil || !there || c.Head == c.BaseCommit {
-		return nil, err
+	if !there {
+		f.mu.Lock()
+		if len(f.apart) > 10_000 { // only a cache
+			clear(f.apart)
+		}
+		f.apart[c.ID] = seen
+		f.mu.Unlock()
+		return nil, nil
 	}
 	if err := f.keep(ctx, r, c); err != nil {
 		return nil, err

@@ -14,8 +14,10 @@ import (
 )
 
 func (f *Forge) describe(r store.Repository) forge.Repository {
-	return forge.Repository{Name: r.Name, Environment: r.Environment, Source: r.Source, DefaultBranch: r.DefaultBranch,
-		Location: f.path(r.Name), Created: r.Created}
+	return forge.Repository{
+		Name: r.Name, Environment: r.Environment, Source: r.Source, DefaultBranch: r.DefaultBranch,
+		Location: f.path(r.Name), Created: r.Created,
+	}
 }
 
 // EnsureRepository makes or finds a repository and brings it up to its source.

@@ -31,8 +31,10 @@ func (f *Forge) Comment(ctx context.Context, c forge.NewComment) (core.Comment, 
 	if err != nil {
 		return core.Comment{}, err
 	}
-	comment := core.Comment{ID: core.NewCommentID(), Change: c.Change, Author: c.Author, Body: c.Body, Path: c.Path, Line: c.Line,
-		Head: change.Head, Created: f.opts.Now().UTC()}
+	comment := core.Comment{
+		ID: core.NewCommentID(), Change: c.Change, Author: c.Author, Body: c.Body, Path: c.Path, Line: c.Line,
+		Head: change.Head, Created: f.opts.Now().UTC(),
+	}
 	stored, _, err := f.records.CreateComment(ctx, c.Key, comment)
 	return stored, err
 }

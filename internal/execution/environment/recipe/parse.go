@@ -103,9 +103,6 @@ func (d *decoder) recipe(n *strictyaml.Node) Recipe {
 			r.Network, r.BuildNetwork = d.network(v)
 		}
 	})
-	if len(r.Packages) > 0 && r.Base != "" && !strings.HasPrefix(r.Base, "debian:") {
-		d.faults.AddHint(n.Get("packages"), "install them in setup, or use a base of debian:SUITE", "packages are only installed on a base of debian:SUITE, not on %q", r.Base)
-	}
 	d.dependencies(n, r)
 	return r
 }
@@ -266,7 +263,7 @@ func (d *decoder) packages(n *strictyaml.Node) []string {
 		switch {
 		case p == "":
 		case !packageForm.MatchString(p):
-			d.faults.Add(item, "%q is not the name of a Debian package", clip(p))
+			d.faults.Add(item, "%q is not the name of a package", clip(p))
 		case slices.Contains(out, p):
 			d.faults.Add(item, "package %q is listed twice", p)
 		default:

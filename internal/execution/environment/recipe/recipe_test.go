@@ -3,6 +3,7 @@ package recipe
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"io/fs"
 	"maps"
 	"os"
@@ -103,7 +104,7 @@ func TestDefaults(t *testing.T) {
 func TestAllFaultsAreNamed(t *testing.T) {
 	src := `base: debian:Bookworm
 pakages: [git]
-packages: [Git, "a b", git, git]
+packages: [-git, "a b", git, git]
 on_sync: x
 workspace: src
 services:
@@ -130,9 +131,9 @@ env: {1A: x, B: [1], DRYDOCK_X: y}
 	for _, want := range []string{
 		`drydock.yaml:1:7: base "debian:Bookworm" does not name a suite of Debian`,
 		`drydock.yaml:2:1: unknown key "pakages" in drydock.yaml (did you mean "packages"?)`,
-		`drydock.yaml:3:12: "Git" is not the name of a Debian package`,
-		`drydock.yaml:3:17: "a b" is not`,
-		`drydock.yaml:3:29: package "git" is listed twice`,
+		`drydock.yaml:3:12: "-git" is not the name of a package`,
+		`drydock.yaml:3:18: "a b" is not`,
+		`drydock.yaml:3:30: package "git" is listed twice`,
 		`drydock.yaml:4:1: key "on_sync" is reserved`,
 		`drydock.yaml:5:12: workspace "src" is not an absolute directory`,
 		`"Web" is not a name for a service`,
@@ -166,7 +167,7 @@ func TestWrongShapes(t *testing.T) {
 	for _, src := range []string{
 		"", "[]", "text", "base:", "base: [a]", "base: debian:x\nservices: [a]", "base: debian:x\nservices: {a: run}", "base: debian:x\nchecks: {a: [b]}",
 		"base: debian:x\nlimits: 4", "base: debian:x\nnetwork: [a]", "base: debian:x\nnetwork: {allow: a}", "base: debian:x\nwarm: npm test", "base: debian:x\nports: [a]",
-		"base: img\npackages: [git]", "base: oci-layout:rel", "base: -x", "base: a//b", "base: debian:x\nsetup: {a: b}", "base: debian:x\nworkspace: /etc", "base: debian:x\nrefresh: 1s",
+		"base: oci-layout:rel", "base: -x", "base: a//b", "base: debian:x\nsetup: {a: b}", "base: debian:x\nworkspace: /etc", "base: debian:x\nrefresh: 1s",
 		"base: debian:x\nsetup: \"a\\0b\"",
 	} {
 		if r, err := Parse("x", []byte(src)); !core.Is(err, core.Invalid) {
@@ -205,8 +206,15 @@ func TestMatch(t *testing.T) {
 		glob, name string
 		want       bool
 	}{
-		{"reports/*.xml", "reports/a.xml", true}, {"reports/*.xml", "reports/b/a.xml", false}, {"**/*.xml", "a.xml", true},
-		{"**/*.xml", "x/y/a.xml", true}, {"a/**", "a/b/c", true}, {"a/**/c", "a/c", true}, {"a/**/c", "a/b/d", false}, {"*", "", true}, {"?.js", "a.js", true},
+		{"reports/*.xml", "reports/a.xml", true},
+		{"reports/*.xml", "reports/b/a.xml", false},
+		{"**/*.xml", "a.xml", true},
+		{"**/*.xml", "x/y/a.xml", true},
+		{"a/**", "a/b/c", true},
+		{"a/**/c", "a/c", true},
+		{"a/**/c", "a/b/d", false},
+		{"*", "", true},
+		{"?.js", "a.js", true},
 	} {
 		if got := Match(c.glob, c.name); got != c.want {
 			t.Errorf("Match(%q, %q) = %v", c.glob, c.name, got)
@@ -315,10 +323,10 @@ func TestDevcontainer(t *testing.T) {
 
 func TestDevcontainerFaults(t *testing.T) {
 	for src, want := range map[string]string{
-		`{"build": {"dockerfile": "Dockerfile"}}`:                       `2:0 Dockerfile "Dockerfile" in build is refused`,
-		`{"dockerFile": "D"}`:                                           `Dockerfile "D" in dockerFile is refused`,
-		`{"dockerComposeFile": "c.yml"}`:                                "compose files are not read",
-		`{"image": "x", "features": {"ghcr.io/a/node:1": {}, "b": {}}}`: `feature "ghcr.io/a/node:1" is refused`,
+		`{"build": {"dockerfile": "Dockerfile"}}`:                             `2:0 Dockerfile "Dockerfile" in build is refused`,
+		`{"dockerFile": "D"}`:                                                 `Dockerfile "D" in dockerFile is refused`,
+		`{"dockerComposeFile": "c.yml"}`:                                      "compose files are not read",
+		`{"image": "x", "features": {"r.example.com/a/node:1": {}, "b": {}}}`: `feature "r.example.com/a/node:1" is refused`,
 		`{}`:                                     "the key image is missing",
 		`[]`:                                     "must hold an object",
 		`{"image": "x" "a": 1}`:                  "a comma or } must stand here",
@@ -404,6 +412,30 @@ func TestSchemaFitsTheParser(t *testing.T) {
 	}
 	if _, err := json.Marshal(s); err != nil {
 		t.Error(err)
+	}
+}
+
+var update = flag.Bool("update", false, "write golden files")
+
+// The schema that editors are pointed at is the one the command prints.
+func TestGoldenSchema(t *testing.T) {
+	raw, err := json.MarshalIndent(Schema(), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = append(raw, '\n')
+	const path = "../../../../docs/formats/drydock.schema.json"
+	if *update {
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(have), string(raw)); diff != "" {
+		t.Errorf("%s is old, run `make generate`: %s", path, diff)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 var (
 	nameForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,39}$`)
 	envForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	packageForm = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9-]+)?(=[A-Za-z0-9.+:~-]+)?$`)
+	packageForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,127}(:[a-z0-9-]+)?(=[A-Za-z0-9.+:~_-]+)?$`)
 	suiteForm   = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
 	imageForm   = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._/-]|:[A-Za-z0-9])*(@sha256:[0-9a-f]{64})?$`)
 	userForm    = regexp.MustCompile(`^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}(:[0-9]{1,10})?)$`)

@@ -135,6 +135,7 @@ func archive(t testing.TB, entries ...entry) []byte {
 }
 
 func file(name, body string) entry { return entry{tar.Header{Name: name, Typeflag: tar.TypeReg}, body} }
+
 func link(name, to string) entry {
 	return entry{tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to}, ""}
 }
@@ -252,8 +253,10 @@ func TestSearch(t *testing.T) {
 		"braces":      {guest.SearchRequest{Pattern: "needle =|again", Globs: []string{"**/*.{py,go}"}}, []string{"a.go:// needle again", "sub/c.py:needle = 1"}},
 		"files only":  {guest.SearchRequest{Pattern: "needle", FilesOnly: true, Globs: []string{"*.go"}}, []string{"a.go:", "sub/b.go:"}},
 		"one file":    {guest.SearchRequest{Pattern: "needle", Dir: "/workspace/x.log"}, []string{"x.log:needle"}},
-		"all": {guest.SearchRequest{Pattern: "needle", NoIgnore: true, Hidden: true, Globs: []string{"!sub", "!a.go"}},
-			[]string{".hidden:needle", "build/out.go:needle", "keep.log:needle", "x.log:needle"}},
+		"all": {
+			guest.SearchRequest{Pattern: "needle", NoIgnore: true, Hidden: true, Globs: []string{"!sub", "!a.go"}},
+			[]string{".hidden:needle", "build/out.go:needle", "keep.log:needle", "x.log:needle"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -270,8 +273,10 @@ func TestSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []guest.Match{{Path: "/workspace/a.go", Line: 3, Column: 1, Text: "func Needle() {}",
-		Before: []string{"package a", ""}, After: []string{"// needle again"}}}
+	want := []guest.Match{{
+		Path: "/workspace/a.go", Line: 3, Column: 1, Text: "func Needle() {}",
+		Before: []string{"package a", ""}, After: []string{"// needle again"},
+	}}
 	if diff := cmp.Diff(want, res.Matches); diff != "" {
 		t.Error(diff)
 	}

@@ -79,8 +79,10 @@ func startGvisor(t *testing.T, runsc, dir string, undo func(string, ...string)) 
 	do(t, "ip", "-n", ns, "link", "set", "lo", "up")
 	do(t, "ip", "-n", ns, "link", "set", "eth0", "up")
 	do(t, "ip", "-n", ns, "route", "add", "default", "via", "198.18.255.253")
-	caps := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
-		"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT"}
+	caps := []string{
+		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
+		"CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
+	}
 	spec := map[string]any{
 		"ociVersion": "1.0.0", "hostname": "drydock-test",
 		"root": map[string]any{"path": filepath.Join(dir, "root")},
@@ -210,8 +212,10 @@ func TestInGvisor(t *testing.T) {
 		}
 	})
 	t.Run("service, ports, tunnel", func(t *testing.T) {
-		states, err := c.StartServices(ctx, []guest.Service{{Name: "web", Run: "exec python3 -m http.server 8000 --bind 127.0.0.1", Port: 8000,
-			Ready: "http://127.0.0.1:8000/"}})
+		states, err := c.StartServices(ctx, []guest.Service{{
+			Name: "web", Run: "exec python3 -m http.server 8000 --bind 127.0.0.1", Port: 8000,
+			Ready: "http://127.0.0.1:8000/",
+		}})
 		if err != nil {
 			t.Fatalf("%+v, %v", states, err)
 		}
@@ -229,8 +233,16 @@ func TestInGvisor(t *testing.T) {
 		if !bytes.Contains(answer, []byte("200 OK")) {
 			t.Errorf("got %q", answer)
 		}
+		mustRun(t, c, sh("setsid -f sh -c 'trap \"touch /workspace/ended; exit\" TERM; touch /workspace/armed; while :; do sleep 0.05; done'"))
+		eventually(t, "the daemon is there", func() bool { _, err := c.Stat(ctx, "/workspace/armed"); return err == nil })
 		if err := c.Quiesce(ctx); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := c.Stat(ctx, "/workspace/ended"); err != nil {
+			t.Errorf("a daemon of nobody's was not asked to end: %v", err)
+		}
+		if res := mustRun(t, c, sh("ls -d /proc/[0-9]* | wc -l")); strings.TrimSpace(string(res.Stdout)) > "4" {
+			t.Errorf("%s processes are left", res.Stdout)
 		}
 	})
 	t.Run("large output", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -140,8 +141,7 @@ func (ps patterns) match(rel string, dir bool) (named, ignored bool) {
 	if !ok {
 		return false, false
 	}
-	for i := len(ps.list) - 1; i >= 0; i-- {
-		p := ps.list[i]
+	for _, p := range slices.Backward(ps.list) {
 		if (!p.dirOnly || dir) && p.re.MatchString(rest) {
 			return true, !p.negate
 		}
@@ -180,13 +180,13 @@ func (ig ignores) with(dir, rel string) ignores {
 	if len(ps.list) == 0 {
 		return ig
 	}
-	return append(ig[:len(ig):len(ig)], ps)
+	return append(slices.Clip(ig), ps)
 }
 
 // ignored asks the deepest file first.
 func (ig ignores) ignored(rel string, dir bool) bool {
-	for i := len(ig) - 1; i >= 0; i-- {
-		if named, ignored := ig[i].match(rel, dir); named {
+	for _, ps := range slices.Backward(ig) {
+		if named, ignored := ps.match(rel, dir); named {
 			return ignored
 		}
 	}
@@ -212,8 +212,7 @@ func parseGlobs(globs []string) globSet {
 }
 
 func (gs globSet) keep(rel string, dir bool) bool {
-	for i := len(gs.list) - 1; i >= 0; i-- {
-		p := gs.list[i]
+	for _, p := range slices.Backward(gs.list) {
 		if (!p.dirOnly || dir) && p.re.MatchString(rel) {
 			return !p.negate
 		}

@@ -35,13 +35,16 @@ func (s *Supervisor) machineRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/quiesce", call(s, func(ctx context.Context, _ empty) (empty, error) {
 		s.services.stopAll(ctx)
 		s.stopAll(ctx, stopAllGrace)
+		s.endStrangers(ctx, stopAllGrace)
 		unix.Sync()
 		return empty{}, ctx.Err()
 	}))
+	//nolint:contextcheck // services outlive the request that declares them
 	mux.HandleFunc("POST /v1/services", call(s, func(_ context.Context, in []guest.Service) ([]guest.ServiceStatus, error) {
 		return s.services.declare(in)
 	}))
 	mux.HandleFunc("GET /v1/services", s.serviceStatus)
+	//nolint:contextcheck // services outlive the request that restarts them
 	mux.HandleFunc("POST /v1/services/restart", call(s, func(_ context.Context, in guest.NameRequest) (empty, error) {
 		return empty{}, s.services.restart(in.Name)
 	}))

@@ -395,8 +395,10 @@ func askHTTP(ctx context.Context, target string) error {
 	}
 	transport := &http.Transport{DisableKeepAlives: true} // no proxy: this is about loopback
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 5 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport: transport, Timeout: 5 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return err
@@ -484,7 +486,8 @@ func (v *services) restart(name string) error {
 	defer cancel()
 	v.stopOne(ctx, old)
 	fresh := &service{def: old.def, status: guest.ServiceStatus{
-		Name: name, State: stateWaiting, Restarts: old.status.Restarts + 1, Since: time.Now().UTC()}}
+		Name: name, State: stateWaiting, Restarts: old.status.Restarts + 1, Since: time.Now().UTC(),
+	}}
 	v.mu.Lock()
 	v.list[i] = fresh
 	v.mu.Unlock()
@@ -492,8 +495,8 @@ func (v *services) restart(name string) error {
 	return nil
 }
 
-// serviceStatus answers at once, or with ms when every service is ready,
-// failed or stopped, or the time is up.
+// serviceStatus answers at once, or with ms when one has failed, all are ready
+// or stopped, or the time is up.
 func (s *Supervisor) serviceStatus(w http.ResponseWriter, r *http.Request) {
 	ms, err := intOf(r, "ms", 0, 60_000)
 	if err != nil {
@@ -521,7 +524,12 @@ func (s *Supervisor) serviceStatus(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// settled says whether there is news: one has failed, and those after it may
+// wait for ever, or none is on its way any more.
 func settled(list []guest.ServiceStatus) bool {
+	if slices.ContainsFunc(list, func(st guest.ServiceStatus) bool { return st.State == stateFailed }) {
+		return true
+	}
 	return !slices.ContainsFunc(list, func(st guest.ServiceStatus) bool {
 		return st.State == stateWaiting || st.State == stateStarting
 	})

@@ -93,6 +93,13 @@ func TestServiceThatFailsIsTold(t *testing.T) {
 	if !core.Is(err, core.Unavailable) || !strings.Contains(states[0].Detail, "not yet") {
 		t.Errorf("%+v, %v", states, err)
 	}
+	began := time.Now()
+	states, err = c.StartServices(t.Context(), []guest.Service{
+		{Name: "first", Run: "exit 1", Restart: restartNever}, {Name: "second", Run: "sleep 300", After: []string{"first"}},
+	})
+	if !core.Is(err, core.Unavailable) || time.Since(began) > 10*time.Second || states[1].State != stateWaiting {
+		t.Errorf("%+v, %v after %s", states, err, time.Since(began))
+	}
 	states, err = c.StartServices(t.Context(), []guest.Service{
 		{Name: "once", Run: "echo migrated", Restart: restartNever}, {Name: "after", Run: "sleep 300", After: []string{"once"}},
 	})

@@ -305,8 +305,10 @@ func (s *Supervisor) launch(cmd guest.Command, inList bool) (*process, error) {
 			_ = fds.child[0].Chown(int(pl.attr.Credential.Uid), -1)
 		}
 	}
-	attr := &syscall.ProcAttr{Dir: pl.dir, Env: pl.env, Sys: pl.attr,
-		Files: []uintptr{fds.child[0].Fd(), fds.child[1].Fd(), fds.child[2].Fd()}}
+	attr := &syscall.ProcAttr{
+		Dir: pl.dir, Env: pl.env, Sys: pl.attr,
+		Files: []uintptr{fds.child[0].Fd(), fds.child[1].Fd(), fds.child[2].Fd()},
+	}
 	pid, exit, err := s.reaper.start(pl.argv0, cmd.Argv, attr)
 	fds.closeChild()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,6 +175,7 @@ func (s *Supervisor) shutdown(ctx context.Context) {
 	s.reg.close()
 	s.services.close(ctx)
 	s.stopAll(ctx, stopAllGrace)
+	s.endStrangers(ctx, stopAllGrace)
 	close(s.quit)
 }
 
@@ -193,6 +195,38 @@ func (s *Supervisor) stopAll(ctx context.Context, grace time.Duration) {
 			return
 		}
 	}
+}
+
+// endStrangers ends processes that belong to nobody any more: daemons that left
+// the session they were started in. Only PID 1 may think that they are its own.
+func (s *Supervisor) endStrangers(ctx context.Context, grace time.Duration) {
+	if !s.opts.Init {
+		return
+	}
+	_ = syscall.Kill(-1, syscall.SIGTERM)
+	_ = syscall.Kill(-1, syscall.SIGCONT)
+	deadline := time.Now().Add(grace)
+	for strangers() > 0 && time.Now().Before(deadline) && ctx.Err() == nil {
+		if !sleep(ctx, 20*time.Millisecond) {
+			break
+		}
+	}
+	_ = syscall.Kill(-1, syscall.SIGKILL)
+}
+
+// strangers counts the processes that this one sees besides itself.
+func strangers() int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() {
+			n++
+		}
+	}
+	return n
 }
 
 // gate bounds connections. Those from inside the sandbox have a small bound of

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,7 +41,7 @@ func (s *Supervisor) tarIn(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, fileErr(op, err, dir))
 		return
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	owner, _ := os.Stat(real)
 	if err := unpack(r.Context(), root, r.Body, owner); err != nil {
 		s.fail(w, err)
@@ -91,8 +92,7 @@ func unpack(ctx context.Context, root *os.Root, body io.Reader, owner fs.FileInf
 			dirs = append(dirs, dirTime{name, fs.FileMode(head.Mode).Perm(), head.ModTime})
 		}
 	}
-	for i := len(dirs) - 1; i >= 0; i-- {
-		d := dirs[i]
+	for _, d := range slices.Backward(dirs) {
 		_ = root.Chmod(d.name, d.mode|0o700)
 		_ = root.Chtimes(d.name, d.when, d.when)
 	}
@@ -245,7 +245,7 @@ func (p *packer) pack(ctx context.Context, rel string) error {
 	if err != nil || !info.IsDir() {
 		return nil
 	}
-	w := walker{ctx: ctx, hidden: true}
+	w := walker{hidden: true}
 	w.f = func(_, below string, entry fs.DirEntry) error {
 		name := path.Join(rel, below)
 		if _, out := p.skip.match(name, entry.IsDir()); out {
@@ -256,7 +256,7 @@ func (p *packer) pack(ctx context.Context, rel string) error {
 		}
 		return p.one(name)
 	}
-	return w.walk(full, "", 0, nil)
+	return w.walk(ctx, full, "", 0, nil)
 }
 
 // one packs one entry; what has vanished meanwhile, and what is neither file,

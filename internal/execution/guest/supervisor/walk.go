@@ -16,7 +16,6 @@ import (
 type visit func(real, rel string, entry fs.DirEntry) error
 
 type walker struct {
-	ctx       context.Context // of the one request this walk serves
 	gitIgnore bool
 	skipGit   bool
 	hidden    bool
@@ -27,8 +26,8 @@ type walker struct {
 // maxWalkDepth stops a hostile tree before the stack does.
 const maxWalkDepth = 500
 
-func (w *walker) walk(real, rel string, level int, ig ignores) error {
-	if err := w.ctx.Err(); err != nil {
+func (w *walker) walk(ctx context.Context, real, rel string, level int, ig ignores) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if level > maxWalkDepth {
@@ -67,7 +66,7 @@ func (w *walker) walk(real, rel string, level int, ig ignores) error {
 			return err
 		}
 		if e.IsDir() && (w.depth == 0 || level+1 < w.depth) {
-			if err := w.walk(childReal, childRel, level+1, ig); err != nil {
+			if err := w.walk(ctx, childReal, childRel, level+1, ig); err != nil {
 				return err
 			}
 		}
@@ -88,7 +87,7 @@ func (s *Supervisor) walk(ctx context.Context, in guest.WalkOptions) (guest.Walk
 		limit = guest.MaxEntries
 	}
 	size := 0
-	w := walker{ctx: ctx, gitIgnore: in.GitIgnore, skipGit: in.SkipGit, hidden: true, depth: max(0, in.Depth)}
+	w := walker{gitIgnore: in.GitIgnore, skipGit: in.SkipGit, hidden: true, depth: max(0, in.Depth)}
 	w.f = func(real, rel string, entry fs.DirEntry) error {
 		if size += len(rel) + len(in.Dir) + 160; len(res.Files) >= limit || size > guest.MaxJSON {
 			res.Cut = true
@@ -106,7 +105,7 @@ func (s *Supervisor) walk(ctx context.Context, in guest.WalkOptions) (guest.Walk
 		res.Files = append(res.Files, describe(filepath.Join(in.Dir, rel), info, target))
 		return nil
 	}
-	err = w.walk(real, "", 0, nil)
+	err = w.walk(ctx, real, "", 0, nil)
 	switch {
 	case errors.Is(err, fs.SkipAll):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -142,7 +141,7 @@ func (s *Supervisor) search(ctx context.Context, in guest.SearchRequest) (guest.
 		m.files = []found{{real: real, path: dir}}
 		return res, m.flush(ctx)
 	}
-	w := walker{ctx: ctx, gitIgnore: !in.NoIgnore, skipGit: true, hidden: in.Hidden}
+	w := walker{gitIgnore: !in.NoIgnore, skipGit: true, hidden: in.Hidden}
 	w.f = func(real, rel string, entry fs.DirEntry) error {
 		if !m.globs.keep(rel, entry.IsDir()) {
 			if entry.IsDir() {
@@ -155,7 +154,7 @@ func (s *Supervisor) search(ctx context.Context, in guest.SearchRequest) (guest.
 		}
 		return m.add(ctx, found{real: real, path: filepath.Join(dir, rel)})
 	}
-	err = w.walk(real, "", 0, nil)
+	err = w.walk(ctx, real, "", 0, nil)
 	if err == nil {
 		err = m.flush(ctx)
 	}

@@ -59,7 +59,7 @@ func (u *pump) drain(quit <-chan struct{}) {
 	target := u.read.Load() + u.pending()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for turn := 0; turn < 500; turn++ {
+	for turn := range 500 {
 		select {
 		case <-u.done:
 			return

@@ -1,6 +1,7 @@
 package runsc_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,7 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/guest"
+	"drydock/internal/execution/sandbox"
 )
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func decode(s string, v any) error { return json.Unmarshal([]byte(s), v) }
+
+func shell(t *testing.T, h sandbox.Handle, script string) string {
+	t.Helper()
+	c := guest.NewTCPClient(h.Guest, h.Token)
+	defer c.Close()
+	res, err := c.Run(t.Context(), guest.Command{Argv: []string{"sh", "-c", script}})
+	if err != nil {
+		t.Fatalf("%q: %v", script, err)
+	}
+	return strings.TrimSpace(string(res.Stdout) + string(res.Stderr))
+}
 
 // killSandbox kills the runtime of a sandbox as a stranger would.
 func killSandbox(t *testing.T, stateDir string, id core.SandboxID) {

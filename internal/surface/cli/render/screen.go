@@ -35,6 +35,9 @@ func (s *screen) line(indent int, text string) {
 		return
 	}
 	s.blank = false
+	if !s.o.Style.Unicode {
+		text = strings.ReplaceAll(text, "…", "~") // of Cut
+	}
 	s.raw(strings.Repeat(" ", indent) + text + "\n")
 }
 

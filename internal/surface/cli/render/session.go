@@ -68,23 +68,16 @@ func (s *Session) Close() {
 // Header prints what session this is; what was asked comes with the events.
 func (s *Session) Header(ses core.Session) {
 	st := s.o.Style
-	facts := []string{string(ses.ID), s.environment(), "base " + Line(ses.Base)}
-	if ses.Base == "" {
-		facts = facts[:2]
+	facts := []string{Line(string(ses.ID))}
+	if ses.Base != "" {
+		ses.Base = "base " + ses.Base
 	}
-	for _, f := range []string{ses.Blueprint, ses.Model} {
+	for _, f := range []string{s.o.Environment, ses.Base, ses.Blueprint, ses.Model} {
 		if f != "" {
 			facts = append(facts, Line(f))
 		}
 	}
 	s.line(0, st.Dim(strings.Join(facts, st.Dot())))
-}
-
-func (s *Session) environment() string {
-	if s.o.Environment != "" {
-		return Line(s.o.Environment)
-	}
-	return "?"
 }
 
 // Tick is to be called a few times a second. It redraws the bottom line.

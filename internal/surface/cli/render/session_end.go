@@ -188,7 +188,7 @@ func (s *Session) changeRef(id core.ChangeID) string {
 	c := s.totals.change
 	switch {
 	case c != nil && c.Number > 0 && s.o.Environment != "" && !strings.HasPrefix(s.o.Environment, "env_"):
-		return fmt.Sprintf("%s#%d", s.environment(), c.Number)
+		return fmt.Sprintf("%s#%d", Line(s.o.Environment), c.Number)
 	case c != nil:
 		return Line(string(c.Change))
 	}

@@ -1,0 +1,210 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"drydock/internal/core"
+)
+
+// Machine is a place with a browser in it: a sandbox.
+type Machine interface {
+	// Start runs a program in the background until stop is called; stop ends
+	// its whole process group and returns when it is gone. output is the end of
+	// what it wrote so far.
+	Start(ctx context.Context, argv []string) (stop func(), output func() string, err error)
+	// Dial reaches a TCP port on the machine's loopback.
+	Dial(ctx context.Context, port int) (net.Conn, error)
+}
+
+// Request says what to picture.
+type Request struct {
+	URL    string // http or https, as seen inside
+	Width  int    // default 1280
+	Height int    // default 800
+	Full   bool   // the whole height of the page, at most 10,000 pixels
+	// Timeout of the whole picture; default 45 s.
+	Timeout time.Duration
+	// Clock is what the page takes for now; default a fixed day.
+	Clock time.Time
+}
+
+// Shot is a pictured page.
+type Shot struct {
+	PNG            []byte
+	Width, Height  int
+	Title          string
+	URL            string // after redirects
+	Status         int    // of the document, 0 if it came from nowhere
+	ConsoleErrors  []string
+	FailedRequests []string
+	BrowserVersion string
+	Stable         bool // two captures in a row were equal
+}
+
+const (
+	maxSide     = 4096
+	maxFull     = 10_000
+	startTime   = 20 * time.Second
+	defaultTime = 45 * time.Second
+)
+
+// Picture starts a browser in the machine, pictures one page and stops it.
+func Picture(ctx context.Context, m Machine, req Request) (Shot, error) {
+	var shot Shot
+	err := With(ctx, m, func(b *Browser) error {
+		var err error
+		shot, err = b.Picture(ctx, req)
+		return err
+	})
+	return shot, err
+}
+
+// Browser is one running browser. It is used by one goroutine.
+type Browser struct {
+	client  *client
+	version string
+	page    *page // that is being pictured, guarded by the client's reader
+	events  chan event
+}
+
+// With starts a browser, hands it to use and stops it.
+func With(ctx context.Context, m Machine, use func(*Browser) error) error {
+	const op = "browser.start"
+	port := 20_000 + rand.IntN(9_000) //nolint:gosec // a port number is no secret
+	stop, output, err := m.Start(ctx, command(port))
+	if err != nil {
+		return core.E(op, core.Unavailable, err, "start the browser")
+	}
+	defer stop()
+	started, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	v, err := await(started, m.Dial, port, output)
+	if err != nil {
+		if ctx.Err() != nil {
+			return core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "the browser was not waited for")
+		}
+		return err
+	}
+	b := &Browser{version: v.Browser, events: make(chan event, 4096)}
+	b.client, err = connect(started, m.Dial, port, v, b.take)
+	if err != nil {
+		return core.E(op, core.Unavailable, err, "connect to the browser")
+	}
+	defer b.client.close()
+	return use(b)
+}
+
+// take queues an event; a page that makes more than anybody reads loses them.
+func (b *Browser) take(e event) {
+	select {
+	case b.events <- e:
+	default:
+	}
+}
+
+// await asks the debugging port until the browser answers.
+func await(ctx context.Context, dial dialer, port int, output func() string) (version, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		v, err := readVersion(ctx, dial, port)
+		if err == nil {
+			return v, nil
+		}
+		if text := output(); strings.Contains(text, missingBrowser) {
+			return v, core.E("browser.start", core.NotFound, nil, "there is no browser in this environment").
+				WithHint("add chromium to the packages of drydock.yaml")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return v, core.E("browser.start", core.Unavailable, err, "the browser did not answer within %s; it wrote: %s", startTime, clip(output(), 500))
+		}
+	}
+}
+
+const missingBrowser = "drydock: no browser"
+
+// command starts whichever Chromium is there, with a profile of its own that
+// goes away with it.
+func command(port int) []string {
+	flags := []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+		"--disable-breakpad", "--disable-crash-reporter", "--disable-default-apps", "--disable-domain-reliability",
+		"--disable-dev-shm-usage", "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication",
+		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
+		"--font-render-hinting=none", "--disable-font-subpixel-positioning", "--disable-lcd-text", "--hide-scrollbars",
+		"--force-color-profile=srgb", "--force-device-scale-factor=1", "--disable-partial-raster", "--lang=en-US",
+		"--mute-audio", "--password-store=basic", "--use-mock-keychain", "--no-proxy-server",
+		"--remote-debugging-address=127.0.0.1", fmt.Sprintf("--remote-debugging-port=%d", port), "about:blank",
+	}
+	script := `for b in chromium chromium-browser google-chrome-stable google-chrome chrome chromium-headless-shell headless_shell; do
+  if command -v "$b" >/dev/null 2>&1; then found=$b; break; fi
+done
+[ -n "${found:-}" ] || { echo "` + missingBrowser + `"; exit 127; }
+d=$(mktemp -d) || exit 1
+export HOME="$d" XDG_CONFIG_HOME="$d" XDG_CACHE_HOME="$d" TZ=UTC LANG=C.UTF-8
+trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; rm -rf "$d"; exit 0' TERM INT HUP
+"$found" --user-data-dir="$d/profile" "$@" &
+pid=$!
+wait "$pid"; code=$?
+rm -rf "$d"
+exit $code`
+	return append([]string{"sh", "-c", script, "sh"}, flags...)
+}
+
+func (r *Request) defaults() error {
+	const op = "browser.picture"
+	u, err := url.Parse(r.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return core.E(op, core.Invalid, err, "%.200q is not the address of a page", r.URL).
+			WithHint("use http://127.0.0.1:PORT/PATH, as seen inside the sandbox")
+	}
+	if r.Width == 0 {
+		r.Width = 1280
+	}
+	if r.Height == 0 {
+		r.Height = 800
+	}
+	if r.Width < 16 || r.Height < 16 || r.Width > maxSide || r.Height > maxSide {
+		return core.E(op, core.Invalid, nil, "viewport %dx%d is outside 16x16 to %dx%d", r.Width, r.Height, maxSide, maxSide)
+	}
+	if r.Timeout <= 0 {
+		r.Timeout = defaultTime
+	}
+	if r.Clock.IsZero() {
+		r.Clock = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
+	}
+	return nil
+}
+
+// Picture pictures one page in a context of its own: no cookie, no storage and
+// no cache of an earlier one.
+func (b *Browser) Picture(ctx context.Context, req Request) (Shot, error) {
+	const op = "browser.picture"
+	if err := req.defaults(); err != nil {
+		return Shot{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, req.Timeout)
+	defer cancel()
+	shot, err := b.picture(limited, req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Shot{}, core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "page %s", req.URL)
+		}
+		var known *core.Error
+		if errors.As(err, &known) {
+			return shot, err
+		}
+		return shot, core.E(op, core.Unavailable, err, "page %s", req.URL)
+	}
+	return shot, nil
+}
