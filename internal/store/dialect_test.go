@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"drydock/internal/core"
@@ -63,4 +65,36 @@ func FuzzCursor(f *testing.F) {
 			t.Errorf("%q: %v", s, err)
 		}
 	})
+}
+
+// Every table is described.
+func TestStorePageIsComplete(t *testing.T) {
+	page, err := os.ReadFile("../../docs/formats/store.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.readers.QueryContext(t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ESCAPE '\'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("table %s is not described", name)
+		}
+	}
+	if err := rows.Err(); err != nil || n < 20 {
+		t.Errorf("%d tables, %v", n, err)
+	}
 }

@@ -60,7 +60,7 @@ func (s *Service) Spend(ctx context.Context, call Call, data core.ModelData) (sp
 }
 
 // CheckBudget is of kind Exhausted if a session may make no further model
-// call.
+// call; ErrBudget is in its chain.
 func (s *Service) CheckBudget(ctx context.Context, id core.SessionID) error {
 	session, err := s.db.Session(ctx, id)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Service) CheckBudget(ctx context.Context, id core.SessionID) error {
 	if b == nil {
 		return nil
 	}
-	return core.E("session.budget", core.Exhausted, nil, "session %s has used its budget: %s of %s (%s)", id, b.Spent, b.Limit, b.What).
+	return core.E("session.budget", core.Exhausted, ErrBudget, "session %s used %s of %s (%s)", id, b.Spent, b.Limit, b.What).
 		WithHint("raise the budget of the session; it goes on by itself")
 }
 

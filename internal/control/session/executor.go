@@ -18,8 +18,8 @@ type Executor interface {
 	// When ctx ends, its cause is ErrStopped, ErrBudget, ErrShutdown or
 	// ErrLeaseLost; Execute returns at the next safe point, with any error.
 	// With Ending.RunState waiting the run is put aside until Wake (a person
-	// is asked) or RaiseBudget (an error of kind Exhausted from the budget may
-	// be returned instead); it is then executed again with Resumed set.
+	// is asked) or RaiseBudget (the error of CheckBudget may be returned
+	// instead, wrapped); it is then executed again with Resumed set.
 	Execute(ctx context.Context, job Job) (Ending, error)
 
 	// Kill ends whatever still works for a session: its sandbox. It is called

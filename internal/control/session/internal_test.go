@@ -42,6 +42,7 @@ func TestJudge(t *testing.T) {
 		{"over its time, raised since", ErrBudget, result{err: ErrBudget}, false, park, "", waitBudget},
 		{"no money", nil, result{err: spentErr}, true, park, "", waitBudget},
 		{"no money, told as waiting", nil, ended(core.RunWaiting), true, park, core.RunWaiting, waitBudget},
+		{"no money, raised since", nil, result{err: fmt.Errorf("turn 3: %w", core.E("x", core.Exhausted, ErrBudget, "spent"))}, false, park, "", waitBudget},
 		{"another limit", nil, result{err: spentErr}, false, finish, core.RunFailed, ""},
 		{"waits for a person", nil, ended(core.RunWaiting), false, park, core.RunWaiting, waitPerson},
 		{"failed", nil, ended(core.RunFailed), false, finish, core.RunFailed, ""},

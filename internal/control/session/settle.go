@@ -23,7 +23,8 @@ const (
 func judge(cause error, res result, spent bool) (v verdict, ending Ending, wait string) {
 	ending = res.ending
 	good := res.err == nil && (ending.RunState == core.RunDone || ending.RunState == core.RunHandedOver)
-	budget := spent && (errors.Is(cause, ErrBudget) || core.Is(res.err, core.Exhausted) || ending.RunState == core.RunWaiting)
+	budget := errors.Is(cause, ErrBudget) || errors.Is(res.err, ErrBudget) ||
+		spent && (core.Is(res.err, core.Exhausted) || ending.RunState == core.RunWaiting)
 	switch {
 	case isLost(cause) || isLost(res.err):
 		return leave, ending, ""
@@ -33,7 +34,7 @@ func judge(cause error, res result, spent bool) (v verdict, ending Ending, wait 
 		return finish, Ending{RunState: core.RunStopped, Outcome: ending.Outcome, Change: ending.Change}, ""
 	case errors.Is(cause, ErrShutdown):
 		return leave, ending, ""
-	case budget || errors.Is(cause, ErrBudget):
+	case budget:
 		return park, ending, waitBudget
 	case res.err != nil:
 		return finish, Ending{RunState: core.RunFailed, Outcome: ending.Outcome, Change: ending.Change, Failure: failureOf(res)}, ""

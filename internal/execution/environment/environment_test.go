@@ -14,6 +14,7 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
+	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/sandbox/fake"
@@ -42,15 +43,28 @@ type world struct {
 	builder  *environment.Builder
 	places   map[string]int
 
-	mu     sync.Mutex
-	events []core.Event
-	baseID string // digest of the base image
+	mu       sync.Mutex
+	events   []core.Event
+	baseID   string        // digest of the base image
+	patience time.Duration // with a build
+
+	newDriver func() sandbox.Driver // instead of the fake
+	newBase   func(context.Context, environment.BaseRequest) (environment.BaseImage, error)
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := newWorldIn(t, t.TempDir())
+	w.start()
+	t.Cleanup(w.stop)
+	return w
+}
+
+// newWorldIn is a world that has not started yet.
+func newWorldIn(t *testing.T, dir string) *world {
+	t.Helper()
 	need.Program(t, "git")
-	w := &world{t: t, dir: t.TempDir(), baseID: "sha256:base"}
+	w := &world{t: t, dir: dir, baseID: "sha256:base", patience: time.Minute}
 	w.repo, w.base = filepath.Join(w.dir, "shop.git"), filepath.Join(w.dir, "base")
 	sandboxtest.Root(t, w.base)
 	// What the small root holds for drivers is in the way of a checkout.
@@ -67,8 +81,6 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.db.Close() })
-	w.start()
-	t.Cleanup(w.stop)
 	return w
 }
 
@@ -76,6 +88,9 @@ func (w *world) start() {
 	w.t.Helper()
 	var err error
 	w.driver = w.host.Driver(fake.Options{})
+	if w.newDriver != nil {
+		w.driver = w.newDriver()
+	}
 	w.snaps, err = overlay.New(overlay.Deps{
 		Rows: w.db, Uses: func(ctx context.Context) ([]snapshot.Use, error) { return environment.Uses(ctx, w.db) },
 	}, overlay.Options{Dir: filepath.Join(w.dir, "layers"), NoSync: true})
@@ -94,7 +109,10 @@ func (w *world) start() {
 			return err
 		},
 		Mirror: w.mirror,
-		Base: func(_ context.Context, req environment.BaseRequest) (environment.BaseImage, error) {
+		Base: func(ctx context.Context, req environment.BaseRequest) (environment.BaseImage, error) {
+			if w.newBase != nil {
+				return w.newBase(ctx, req)
+			}
 			if req.Base != "debian:bookworm" {
 				return environment.BaseImage{}, core.E("test", core.NotFound, nil, "no image %q", req.Base)
 			}
@@ -197,7 +215,7 @@ func (w *world) wait(id core.BuildID) core.Build {
 
 func (w *world) until(id core.BuildID, ok func(core.Build) bool) core.Build {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), w.patience)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -550,6 +568,30 @@ func (w *world) shell(m *environment.Machine, script string) string {
 		w.t.Fatalf("%q: %d, %v: %s%s", script, res.ExitCode, err, res.Stdout, res.Stderr)
 	}
 	return strings.TrimSpace(string(res.Stdout))
+}
+
+// as runs a script as a user.
+func (w *world) as(m *environment.Machine, user, script string) string {
+	w.t.Helper()
+	res, err := m.Guest().Run(w.t.Context(), guest.Command{Argv: []string{"sh", "-ec", script}, User: user, Merge: true})
+	if err != nil || res.ExitCode != 0 {
+		w.t.Fatalf("%q: %d, %v: %s", script, res.ExitCode, err, res.Stdout)
+	}
+	return strings.TrimSpace(string(res.Stdout))
+}
+
+// recipe is the one of the repository's head.
+func (w *world) recipe() recipe.Recipe {
+	w.t.Helper()
+	mir, err := w.mirror(w.t.Context(), w.repo)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, _, err := environment.ReadRecipe(w.t.Context(), mir, w.run("rev-parse", "HEAD"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
 }
 
 func TestHarvestThereAndBack(t *testing.T) {

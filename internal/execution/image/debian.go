@@ -131,7 +131,8 @@ func (s *Store) bootstrap(ctx context.Context, suite string, host aptHost, certi
 	args := []string{
 		"--mode=root", "--format=directory", "--variant=minbase", "--include=git,ca-certificates",
 		`--aptopt=Acquire::Languages "none"`,
-		"--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\"",
+		"--dpkgopt=force-unsafe-io", // the whole tree is put on disk before it counts
+		"--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\" \"$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap\"",
 		"--customize-hook=cp \"" + certs + "\"/*.crt \"$1/usr/local/share/ca-certificates/\" 2>/dev/null && chroot \"$1\" update-ca-certificates >/dev/null || true",
 		"--customize-hook=echo drydock > \"$1/etc/hostname\"; : > \"$1/etc/resolv.conf\"",
 		"--keyring=" + keys,
@@ -194,7 +195,10 @@ func (s *Store) prepare(host aptHost, certificates map[string][]byte, keys, cert
 // fetched by the host's apt, so that its ways out apply; their scripts run in
 // the new root, where no service may start.
 const installScript = `
-mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$W/upper,workdir=$W/ovl,redirect_dir=on,index=off,metacopy=off" "$W/root"
+# volatile: waiting for the disk after every file is for nothing, since the whole
+# layer is put on disk before it counts. Older kernels do not know it.
+O="lowerdir=$LOWER,upperdir=$W/upper,workdir=$W/ovl,redirect_dir=on,index=off,metacopy=off"
+mount -t overlay overlay -o "$O,volatile" "$W/root" 2>/dev/null || mount -t overlay overlay -o "$O" "$W/root"
 R=$W/root
 mount -t proc proc "$R/proc"
 mount -t tmpfs -o mode=1777 tmpfs "$R/dev/shm"

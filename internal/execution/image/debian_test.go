@@ -89,7 +89,7 @@ func TestDebianForReal(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, file := range []string{"etc/apt/apt.conf.d/99mmdebstrap", "usr/sbin/policy-rc.d"} {
+	for _, file := range []string{"etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "usr/sbin/policy-rc.d"} {
 		if _, err := os.Lstat(filepath.Join(base.Layers[0], file)); err == nil {
 			t.Errorf("%s was left in the image", file)
 		}
@@ -239,8 +239,11 @@ func TestRefusals(t *testing.T) {
 	}
 	s := newStore(t, nil)
 	for _, req := range []Request{
-		{Base: "debian:Book worm"}, {Base: "debian:--help"}, {Base: "debian:bookworm", Packages: []string{"-o"}},
-		{Base: "debian:bookworm", Packages: []string{"a;b"}}, {Base: "image", Packages: []string{"git"}},
+		{Base: "debian:Book worm"},
+		{Base: "debian:--help"},
+		{Base: "debian:bookworm", Packages: []string{"-o"}},
+		{Base: "debian:bookworm", Packages: []string{"a;b"}},
+		{Base: "image", Packages: []string{"git"}},
 	} {
 		if _, err := s.Ensure(t.Context(), req); !core.Is(err, core.Invalid) {
 			t.Errorf("%+v: %v", req, err)

@@ -47,7 +47,6 @@ type entry struct {
 	mode int64
 	uid  int
 	pax  map[string]string
-	size int64
 }
 
 func archive(t testing.TB, entries ...entry) []byte {

@@ -379,8 +379,10 @@ func (m *Mirror) Log(ctx context.Context, opts LogOptions) ([]Commit, error) {
 	if err := gitcmd.CheckCommitID(opts.From); err != nil {
 		return nil, err
 	}
-	args := []string{"--literal-pathspecs", "log", "-z", "--no-color", "--no-show-signature", "--no-mailmap", "--encoding=utf-8",
-		"--topo-order", "--max-count=" + strconv.Itoa(opts.Max), "--format=tformat:" + logFormat, opts.From}
+	args := []string{
+		"--literal-pathspecs", "log", "-z", "--no-color", "--no-show-signature", "--no-mailmap", "--encoding=utf-8",
+		"--topo-order", "--max-count=" + strconv.Itoa(opts.Max), "--format=tformat:" + logFormat, opts.From,
+	}
 	for _, id := range opts.Exclude {
 		if err := gitcmd.CheckCommitID(id); err != nil {
 			return nil, err

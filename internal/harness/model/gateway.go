@@ -38,6 +38,10 @@ type Deps struct {
 type Options struct {
 	Retry     RetryPolicy
 	MaxTokens int // largest answer asked for where the request names none; default 32000
+	// UnknownMaxTokens is the largest answer asked of a model that is not in
+	// the table: small servers refuse what does not fit their window. Default
+	// 8192.
+	UnknownMaxTokens int
 }
 
 // Gateway is the only way to a model: it routes, checks the budget, retries,
@@ -61,6 +65,9 @@ func New(deps Deps, opts Options) (*Gateway, error) {
 	}
 	if opts.MaxTokens <= 0 {
 		opts.MaxTokens = 32000
+	}
+	if opts.UnknownMaxTokens <= 0 {
+		opts.UnknownMaxTokens = 8192
 	}
 	opts.Retry = opts.Retry.withDefaults()
 	return &Gateway{deps: deps, opts: opts}, nil
@@ -103,6 +110,9 @@ func (g *Gateway) made(provider, name string, client Provider) route {
 		return r
 	}
 	r.row, r.known = g.deps.Prices.Find(provider, name)
+	if v, ok := client.(Vendor); ok && !r.known && v.Vendor() != "" {
+		r.row, r.known = g.deps.Prices.Find(v.Vendor(), name)
+	}
 	return r
 }
 
@@ -199,8 +209,11 @@ func (g *Gateway) prepare(req *Request, r route, caller Caller) {
 	if req.MaxTokens <= 0 {
 		req.MaxTokens = g.opts.MaxTokens
 	}
-	if r.row.Output > 0 {
+	switch {
+	case r.row.Output > 0:
 		req.MaxTokens = min(req.MaxTokens, r.row.Output)
+	case !r.known:
+		req.MaxTokens = min(req.MaxTokens, g.opts.UnknownMaxTokens)
 	}
 }
 

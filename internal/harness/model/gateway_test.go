@@ -160,6 +160,26 @@ func TestCostOfWhatIsNotInTheTable(t *testing.T) {
 	}
 }
 
+// vendor is a provider of a known vendor under a name of one's own.
+type vendor struct{ *fake }
+
+func (vendor) Vendor() string { return "anthropic" }
+
+func TestPricesOfAVendorUnderAnotherName(t *testing.T) {
+	p := &fake{steps: []func(model.Request) (model.Response, error){good(core.Usage{Input: 1_000_000})}}
+	g := gateway(t, map[string]model.Provider{"work": vendor{p}, "local": p}, nil, nil)
+	resp, err := g.Complete(t.Context(), caller, ask("work/claude-opus-5"), nil)
+	if err != nil || resp.Cost != (core.Cost{Known: 5_000_000}) {
+		t.Fatalf("got %v, %v", resp.Cost, err)
+	}
+	if _, err = g.Complete(t.Context(), caller, ask("local/claude-opus-5"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.requests[1].MaxTokens; n != 8192 {
+		t.Fatalf("a model that is not known was asked for %d tokens", n)
+	}
+}
+
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fake{steps: []func(model.Request) (model.Response, error){

@@ -16,3 +16,9 @@ type Provider interface {
 type Labelled interface {
 	Scripted() bool
 }
+
+// Vendor is a Provider that knows whose prices hold for it, whatever name it
+// was configured under; "" when it does not.
+type Vendor interface {
+	Vendor() string
+}

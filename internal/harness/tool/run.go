@@ -27,9 +27,6 @@ func runTitle(s *Set, in runInput) string {
 	return t
 }
 
-// settle is how long a background command is watched for an early end.
-const settle = 2 * time.Second
-
 func (s *Set) run(ctx context.Context, c Call) (Result, error) {
 	var in runInput
 	if err := decode(c, &in); err != nil {
@@ -106,7 +103,7 @@ func (r *Result) head(format string, args ...any) {
 }
 
 func (s *Set) started(ctx context.Context, p Process) (Result, error) {
-	early, cancel := context.WithTimeout(ctx, settle)
+	early, cancel := context.WithTimeout(ctx, s.opts.Settle)
 	defer cancel()
 	now, err := s.deps.Box.Wait(early, p.ID)
 	if err != nil {

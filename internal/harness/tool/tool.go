@@ -48,6 +48,7 @@ type Options struct {
 	Timeout    time.Duration // of a command, default 2 min
 	MaxTimeout time.Duration // what the model may ask for, default 30 min
 	Head, Tail int           // bytes kept of a long output, default 6 KiB and 18 KiB
+	Settle     time.Duration // how long a background command is watched for an early end, default 2 s
 }
 
 // Call is one tool call of a model.
@@ -95,6 +96,9 @@ func New(deps Deps, opts Options) *Set {
 	}
 	if opts.MaxTimeout <= 0 {
 		opts.MaxTimeout = 30 * time.Minute
+	}
+	if opts.Settle <= 0 {
+		opts.Settle = 2 * time.Second
 	}
 	if opts.Head <= 0 {
 		opts.Head = 6 << 10

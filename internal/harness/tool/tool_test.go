@@ -123,7 +123,7 @@ func TestSchemasAreJSONAndClosed(t *testing.T) {
 		}
 		names[tl.Name] = true
 	}
-	for _, n := range strings.Fields("run process read edit patch write search list picture finish") {
+	for n := range strings.FieldsSeq("run process read edit patch write search list picture finish") {
 		if !names[n] {
 			t.Errorf("%s is not offered", n)
 		}
@@ -200,7 +200,7 @@ func TestLongOutputIsCutAndPaged(t *testing.T) {
 }
 
 func TestBackground(t *testing.T) {
-	b := newBench(t, tool.Deps{}, tool.Options{})
+	b := newBench(t, tool.Deps{}, tool.Options{Settle: 500 * time.Millisecond})
 	r := b.ok("run", in{"command": "echo up; sleep 60", "background": true}, "is running", "up")
 	id := strings.Fields(r.Content[0].Text)[1]
 	b.ok("process", in{"id": id, "action": "wait", "seconds": 1}, "is running")

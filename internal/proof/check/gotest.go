@@ -281,7 +281,7 @@ func (g *goTest) goCase(pkg, test string, c *goCase, pkgOut string, panicked boo
 			text = pkgOut
 		}
 		if goPanicRE.MatchString(text) {
-			if strings.Contains(text, "."+strings.Split(test, "/")[0]+"(") || strings.Contains(text, "test timed out") {
+			if inTrace(text, test) || strings.Contains(text, "test timed out") {
 				one.Status, one.Fault = judgeText(text)
 			}
 			one.Message = strings.TrimSpace(text)
@@ -307,6 +307,12 @@ func (g *goTest) goCase(pkg, test string, c *goCase, pkgOut string, panicked boo
 		g.fault("case %s of %s ended %d times and started %d times; its worst end counts", test, pkg, len(c.ends), c.runs)
 	}
 	return one
+}
+
+// inTrace reports whether a test's function, or one made in it, is on a stack.
+func inTrace(trace, test string) bool {
+	name, _, _ := strings.Cut(test, "/")
+	return strings.Contains(trace, "."+name+"(") || strings.Contains(trace, "."+name+".func")
 }
 
 var goMarkRE = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME)|--- (FAIL|PASS|SKIP): )`)

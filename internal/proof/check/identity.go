@@ -45,7 +45,7 @@ func fold(name string) string {
 	if plain(name) {
 		return name
 	}
-	name = norm.NFC.String(strings.ToValidUTF8(name, "\uFFFD"))
+	name = strings.ToValidUTF8(name, "\uFFFD")
 	var b strings.Builder
 	space := false
 	for _, r := range name {
@@ -62,7 +62,7 @@ func fold(name string) string {
 		space = false
 		b.WriteRune(r)
 	}
-	return b.String()
+	return norm.NFC.String(b.String()) // last: what was dropped may have kept marks apart
 }
 
 func plain(s string) bool {

@@ -76,6 +76,7 @@ var (
 	goPanicRE  = regexp.MustCompile(`(?m)^(panic: |fatal error: )`)
 	goFrameRE  = regexp.MustCompile(`^\t(\S+\.go):\d+`)
 	goRootRE   = regexp.MustCompile(`/(go|go-?[0-9.]+|golang[^/]*|toolchain@[^/]+)/src/`)
+	goStdRE    = regexp.MustCompile(`^(created by )?(runtime|testing|reflect|panic|internal/\w+)[.(/]`) // paths may be trimmed
 	jsFrameRE  = regexp.MustCompile(`(?:\(|at |^\s+)((?:file://)?/?[^\s():]+\.(?:[cm]?[jt]sx?|vue|svelte)):\d+`)
 	pyFrameRE  = regexp.MustCompile(`File "([^"]+\.py)", line \d+|^([^\s:]+\.py):\d+: `)
 	javaRE     = regexp.MustCompile(`^\s*at ([\w.$]+)\.[\w$<>]+\(([\w$]+\.(?:java|kt|scala|groovy)):\d+\)`)
@@ -130,9 +131,14 @@ func goFrame(s string) (string, bool) {
 	if end := strings.Index(s, "\n\n"); end >= 0 {
 		s = s[:end]
 	}
+	function := ""
 	for line := range strings.Lines(s) {
 		m := goFrameRE.FindStringSubmatch(line)
-		if m == nil || goRootRE.MatchString(m[1]) || strings.HasSuffix(m[1], "_testmain.go") {
+		if m == nil {
+			function = line
+			continue
+		}
+		if goRootRE.MatchString(m[1]) || goStdRE.MatchString(function) || strings.HasSuffix(m[1], "_testmain.go") {
 			continue
 		}
 		return m[1], true

@@ -75,7 +75,7 @@ func (j *junit) token(t xmlToken) {
 		j.write(t.text)
 	case xmlStart:
 		name := strings.ToLower(t.name)
-		if !known[name] || !j.fits(name) {
+		if !known[name] || j.printing() || !j.fits(name) {
 			j.write(t.raw)
 			return
 		}
@@ -93,7 +93,7 @@ func (j *junit) token(t xmlToken) {
 		}
 	case xmlEnd:
 		name := strings.ToLower(t.name)
-		if !known[name] || !j.isOpen(name) {
+		if !known[name] || !j.isOpen(name) || j.printing() && name != j.stack[len(j.stack)-1] {
 			j.write(t.raw)
 			return
 		}
@@ -109,7 +109,7 @@ func (j *junit) fits(name string) bool {
 		return j.one == nil
 	case "testcase":
 		// A case inside a case means that the first was never closed.
-		return j.node == nil || j.node.kind == "system-out" || j.node.kind == "system-err"
+		return j.node == nil
 	case "system-out", "system-err", "properties":
 		return j.node == nil || strings.HasPrefix(j.node.kind, "flaky") || strings.HasPrefix(j.node.kind, "rerun")
 	case "property":
@@ -118,6 +118,11 @@ func (j *junit) fits(name string) bool {
 		return true
 	}
 	return j.one != nil && j.node == nil
+}
+
+// printing is true inside what a program wrote, where every tag is text.
+func (j *junit) printing() bool {
+	return len(j.stack) > 0 && strings.HasPrefix(j.stack[len(j.stack)-1], "system-")
 }
 
 func (j *junit) isOpen(name string) bool {

@@ -140,15 +140,19 @@ func (t *tap) inYAML(line, body string, indent int) bool {
 
 // level finds or opens the level of an indent.
 func (t *tap) level(indent int) *tapLevel {
+	first := len(t.pending)
 	for len(t.levels) > 1 && t.top().indent > indent {
 		t.closed = t.top()
+		first = t.closed.first
 		t.levels = t.levels[:len(t.levels)-1]
 		if t.closed.plan >= 0 && t.closed.plan != t.closed.points {
 			t.partial("subtest %q planned %d cases and has %d", t.closed.name, t.closed.plan, t.closed.points)
 		}
 	}
 	if t.top().indent < indent && len(t.levels) < maxDepth {
-		return t.push(indent)
+		l := t.push(indent)
+		l.first = first // deeper points that came before are below it too
+		return l
 	}
 	return t.top()
 }

@@ -151,19 +151,17 @@ func (e *engine) coverage(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// nothingRan is true of a profile with code in it of which no line ran: the
-// mark of a test binary that only says that it ran tests.
+// nothingRan is true of a profile in which no line ran: the mark of a test
+// binary that only says that it ran tests.
 func nothingRan(profiles []*cover.Profile) bool {
-	blocks := 0
 	for _, p := range profiles {
 		for _, b := range p.Blocks {
 			if b.Count > 0 {
 				return false
 			}
-			blocks++
 		}
 	}
-	return blocks > 0
+	return true
 }
 
 // profileFor finds a file in a profile that speaks of import paths: the one

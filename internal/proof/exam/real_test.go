@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 `
 
 func goCheck() []exam.CheckSpec {
-	return []exam.CheckSpec{{Name: "test", Run: "go test -json ./...", Report: "gotest"}}
+	return []exam.CheckSpec{{Name: "test", Run: "go test -count=1 -json ./...", Report: "gotest"}}
 }
 
 type real struct {
@@ -82,6 +82,7 @@ type real struct {
 	code    string
 	says    []string // in reasons, findings or not shown
 	fixed   int
+	cover   bool
 }
 
 func TestRealGo(t *testing.T) {
@@ -94,6 +95,15 @@ func TestRealGo(t *testing.T) {
 			exam:    func(e *exam.Exam) { e.Kind = exam.KindFix },
 			verdict: exam.Proven, code: exam.CodeProven, fixed: 1,
 			says: []string{"fixed: shop: TestTotal (red on the base 2/2, green on the branch 3/3)", "2 cases kept"},
+		},
+		{
+			name: "changed lines that no test runs", base: goBase(), cover: true,
+			branch: map[string]string{
+				"price.go":      strings.Replace(fixedPrice, "range prices {", "range prices {\n\t\tif p < 0 {\n\t\t\tpanic(\"negative\")\n\t\t}", 1),
+				"total_test.go": totalTest, "cmd/tool/main.go": "package main\n\nfunc main() {}\n", "app.js": "x()\n",
+			},
+			verdict: exam.Proven, code: exam.CodeProven, fixed: 1,
+			says: []string{"changed lines with code, which no test runs: ", "price.go:8", "cmd/tool/main.go:3"},
 		},
 		{
 			name: "a test that passes on the old code", base: goBase(),
@@ -121,11 +131,11 @@ func TestRealGo(t *testing.T) {
 		{
 			name: "a TestMain that forges passes", base: goBase(),
 			branch:  map[string]string{"price.go": strings.Replace(goBase()["price.go"], "n / 2", "n / 3", 1), "main_test.go": forgedMain},
-			verdict: exam.Unproven,
-			says:    []string{"main_test.go was added: it decides how tests run"},
+			verdict: exam.Unproven, code: exam.CodeEvidence, cover: true,
+			says: []string{"also: main_test.go was added: it decides how tests run", "coverage_empty", "the base's version of this case is red on the branch: shop: TestHalf"},
 		},
 		{
-			name: "a recipe edited to true", base: with(goBase(), "drydock.yaml", "checks: {test: {run: go test -json ./...}}\n"),
+			name: "a recipe edited to true", base: with(goBase(), "drydock.yaml", "checks: {test: {run: go test -count=1 -json ./...}}\n"),
 			branch: map[string]string{"drydock.yaml": "checks: {test: {run: \"true\"}}\n", "price.go": strings.Replace(goBase()["price.go"], "n / 2", "n / 3", 1)},
 			exam: func(e *exam.Exam) {
 				e.BranchChecks = []exam.CheckSpec{{Name: "test", Run: "true"}}
@@ -293,8 +303,8 @@ func runReal(t *testing.T, cases []real, checks []exam.CheckSpec) {
 			if c.exam != nil {
 				c.exam(&ex)
 			}
-			rooms := &hostRooms{t: t, repo: repo.dir, env: []string{"GOFLAGS=-mod=mod", "GOWORK=off"}}
-			got, err := exam.New(exam.Deps{Rooms: rooms, Repo: repo.repo()}, exam.Options{}).Run(t.Context(), ex)
+			rooms := &hostRooms{t: t, repo: repo.dir, env: []string{"GOFLAGS=-mod=mod -trimpath", "GOWORK=off"}}
+			got, err := exam.New(exam.Deps{Rooms: rooms, Repo: repo.repo()}, exam.Options{NoCoverage: !c.cover}).Run(t.Context(), ex)
 			if err != nil {
 				t.Fatal(err)
 			}

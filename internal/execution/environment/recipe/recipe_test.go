@@ -3,6 +3,7 @@ package recipe
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"io/fs"
 	"maps"
 	"os"
@@ -205,8 +206,15 @@ func TestMatch(t *testing.T) {
 		glob, name string
 		want       bool
 	}{
-		{"reports/*.xml", "reports/a.xml", true}, {"reports/*.xml", "reports/b/a.xml", false}, {"**/*.xml", "a.xml", true},
-		{"**/*.xml", "x/y/a.xml", true}, {"a/**", "a/b/c", true}, {"a/**/c", "a/c", true}, {"a/**/c", "a/b/d", false}, {"*", "", true}, {"?.js", "a.js", true},
+		{"reports/*.xml", "reports/a.xml", true},
+		{"reports/*.xml", "reports/b/a.xml", false},
+		{"**/*.xml", "a.xml", true},
+		{"**/*.xml", "x/y/a.xml", true},
+		{"a/**", "a/b/c", true},
+		{"a/**/c", "a/c", true},
+		{"a/**/c", "a/b/d", false},
+		{"*", "", true},
+		{"?.js", "a.js", true},
 	} {
 		if got := Match(c.glob, c.name); got != c.want {
 			t.Errorf("Match(%q, %q) = %v", c.glob, c.name, got)
@@ -315,10 +323,10 @@ func TestDevcontainer(t *testing.T) {
 
 func TestDevcontainerFaults(t *testing.T) {
 	for src, want := range map[string]string{
-		`{"build": {"dockerfile": "Dockerfile"}}`:                       `2:0 Dockerfile "Dockerfile" in build is refused`,
-		`{"dockerFile": "D"}`:                                           `Dockerfile "D" in dockerFile is refused`,
-		`{"dockerComposeFile": "c.yml"}`:                                "compose files are not read",
-		`{"image": "x", "features": {"ghcr.io/a/node:1": {}, "b": {}}}`: `feature "ghcr.io/a/node:1" is refused`,
+		`{"build": {"dockerfile": "Dockerfile"}}`:                             `2:0 Dockerfile "Dockerfile" in build is refused`,
+		`{"dockerFile": "D"}`:                                                 `Dockerfile "D" in dockerFile is refused`,
+		`{"dockerComposeFile": "c.yml"}`:                                      "compose files are not read",
+		`{"image": "x", "features": {"r.example.com/a/node:1": {}, "b": {}}}`: `feature "r.example.com/a/node:1" is refused`,
 		`{}`:                                     "the key image is missing",
 		`[]`:                                     "must hold an object",
 		`{"image": "x" "a": 1}`:                  "a comma or } must stand here",
@@ -404,6 +412,30 @@ func TestSchemaFitsTheParser(t *testing.T) {
 	}
 	if _, err := json.Marshal(s); err != nil {
 		t.Error(err)
+	}
+}
+
+var update = flag.Bool("update", false, "write golden files")
+
+// The schema that editors are pointed at is the one the command prints.
+func TestGoldenSchema(t *testing.T) {
+	raw, err := json.MarshalIndent(Schema(), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = append(raw, '\n')
+	const path = "../../../../docs/formats/drydock.schema.json"
+	if *update {
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(have), string(raw)); diff != "" {
+		t.Errorf("%s is old, run `make generate`: %s", path, diff)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Parse, which also checks what services name each other.
 func Schema() *jsonschema.Schema {
 	text := func(description string, examples ...any) *jsonschema.Schema {
-		return &jsonschema.Schema{Type: "string", MinLength: ptr(1), Description: description, Examples: examples}
+		return &jsonschema.Schema{Type: "string", MinLength: new(1), Description: description, Examples: examples}
 	}
 	list := func(description string, item *jsonschema.Schema) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "array", Items: item, Description: description}
@@ -34,7 +34,7 @@ func Schema() *jsonschema.Schema {
 		return s
 	}
 	port := func() *jsonschema.Schema {
-		return &jsonschema.Schema{Type: "integer", Minimum: ptr(1.0), Maximum: ptr(65535.0), Description: "TCP port in the sandbox"}
+		return &jsonschema.Schema{Type: "integer", Minimum: new(1.0), Maximum: new(65535.0), Description: "TCP port in the sandbox"}
 	}
 	env := func() *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "object", Description: "variables of the environment", AdditionalProperties: &jsonschema.Schema{Types: []string{"string", "number", "boolean"}}}
@@ -65,9 +65,9 @@ func Schema() *jsonschema.Schema {
 	check := object("a command that says whether the code is good", []string{"run"}, map[string]*jsonschema.Schema{
 		"run":      text("command, given to a shell; exit code 0 is good"),
 		"fix":      text("command that repairs what it can"),
-		"changed":  &jsonschema.Schema{Type: "string", Pattern: `\{files\}`, Description: "faster command for the changed files in {files}"},
+		"changed":  {Type: "string", Pattern: `\{files\}`, Description: "faster command for the changed files in {files}"},
 		"files":    list("patterns of files that {files} may hold; all when absent", text("a pattern", "src/**/*.js")),
-		"report":   &jsonschema.Schema{Type: "string", Pattern: `^(gotest|tap|tap:.+|junit:.+)$`, Description: "where the cases are", Examples: []any{"gotest", "junit:reports/*.xml", "tap"}},
+		"report":   {Type: "string", Pattern: `^(gotest|tap|tap:.+|junit:.+)$`, Description: "where the cases are", Examples: []any{"gotest", "junit:reports/*.xml", "tap"}},
 		"dir":      dir(),
 		"env":      env(),
 		"timeout":  duration("then it is stopped and could not be judged", "10m"),
@@ -103,9 +103,9 @@ func Schema() *jsonschema.Schema {
 			"ports":   list("more ports that people may open", port()),
 			"refresh": duration("how often the environment is built anew when its branch has moved; never: not by itself", "30m"),
 			"limits": object("of one sandbox; what is absent is the host's default", nil, map[string]*jsonschema.Schema{
-				"cpu":      {Type: "number", Minimum: ptr(0.1), Maximum: ptr(1024.0), Description: "cores"},
+				"cpu":      {Type: "number", Minimum: new(0.1), Maximum: new(1024.0), Description: "cores"},
 				"memory":   size("of the whole sandbox", "4GiB"),
-				"pids":     {Type: "integer", Minimum: ptr(32.0), Description: "processes and threads"},
+				"pids":     {Type: "integer", Minimum: new(32.0), Description: "processes and threads"},
 				"disk":     size("written above the snapshot", "20GiB"),
 				"lifetime": text("then the sandbox is removed", "8h"),
 			}),
@@ -116,5 +116,3 @@ func Schema() *jsonschema.Schema {
 		},
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -137,17 +137,17 @@ type Options struct {
 // Driver makes a driver in the world, as a daemon does when it starts. It
 // knows nothing until it creates or recovers.
 func (w *World) Driver(opts Options) *Driver {
-	d := &Driver{world: w, opts: opts, known: map[core.SandboxID]bool{}}
-	d.closing, d.close = context.WithCancel(context.Background())
+	d := &Driver{world: w, opts: opts, known: map[core.SandboxID]bool{}, closed: make(chan struct{})}
+	d.close = sync.OnceFunc(func() { close(d.closed) })
 	return d
 }
 
 // Driver implements sandbox.Driver.
 type Driver struct {
-	world   *World
-	opts    Options
-	closing context.Context
-	close   context.CancelFunc
+	world  *World
+	opts   Options
+	closed chan struct{} // by Close
+	close  func()
 
 	mu    sync.Mutex
 	known map[core.SandboxID]bool
@@ -279,7 +279,7 @@ func (d *Driver) start(ctx context.Context, b *box) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	serve, stop := context.WithCancel(context.Background())
+	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.mu.Lock()
 	b.handle, b.stop, b.status.State = h, stop, core.SandboxRunning
 	b.mu.Unlock()
@@ -357,7 +357,7 @@ func (d *Driver) Wait(ctx context.Context, id core.SandboxID) (sandbox.Status, e
 	select {
 	case <-b.done:
 		return b.state(), nil
-	case <-d.closing.Done():
+	case <-d.closed:
 		return sandbox.Status{}, core.E(op, core.Canceled, nil, "the driver is closing; sandbox %s runs on", id)
 	case <-ctx.Done():
 		return sandbox.Status{}, core.E(op, core.KindOf(ctx.Err()), ctx.Err(), "waiting for sandbox %s", id)

@@ -131,7 +131,7 @@ func (d *Driver) prepareRoot(p paths, spec sandbox.Spec, net sandbox.Attachment)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	if err := makeDir(root, "tmp", 0o777|os.ModeSticky); err != nil {
 		return err
 	}

@@ -93,10 +93,8 @@ func (c cgroups) kill(ctx context.Context, id core.SandboxID) error {
 				_ = unix.Kill(pid, unix.SIGKILL)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx) {
 			return core.E("runsc.kill", core.Unavailable, ctx.Err(), "%d processes of sandbox %s do not end", len(pids), id)
-		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }
@@ -122,7 +120,7 @@ func (c cgroups) pids(id core.SandboxID) []int {
 }
 
 // remove takes the group of one sandbox away. It must be empty.
-func (c cgroups) remove(id core.SandboxID) error {
+func (c cgroups) remove(ctx context.Context, id core.SandboxID) error {
 	var errs []error
 	for _, h := range c.hierarchies() {
 		dir := filepath.Join(h, c.path(id))
@@ -131,11 +129,11 @@ func (c cgroups) remove(id core.SandboxID) error {
 			if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 				break
 			}
-			if !errors.Is(err, unix.EBUSY) || try == 100 {
+			// Busy: the last process is still being taken apart.
+			if !errors.Is(err, unix.EBUSY) || try == 100 || !pause(ctx) {
 				errs = append(errs, &fs.PathError{Op: "rmdir", Path: dir, Err: err})
 				break
 			}
-			time.Sleep(2 * time.Millisecond) // the last process is still being taken apart
 		}
 	}
 	return errors.Join(errs...)
@@ -177,6 +175,18 @@ func (c cgroups) swapLimited() bool {
 		return true
 	}
 	return exists(filepath.Join(c.mount, "memory", "memory.memsw.limit_in_bytes"))
+}
+
+// pause lets the kernel do what it does without telling; false when ctx ended.
+func pause(ctx context.Context) bool {
+	timer := time.NewTimer(2 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func readInt(path string) int64 {

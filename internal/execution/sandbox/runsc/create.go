@@ -141,7 +141,7 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	if err != nil {
 		return h, err
 	}
-	d.watch(b, proc)
+	d.watch(ctx, b, proc)
 	ran := time.Now()
 	if err := d.answer(ctx, b, h); err != nil {
 		return h, err

@@ -57,8 +57,8 @@ type Driver struct {
 	making sync.RWMutex
 
 	watchers sync.WaitGroup
-	closing  context.Context // ends with Close
-	close    context.CancelFunc
+	closed   chan struct{} // by Close
+	close    func()
 
 	mu    sync.Mutex
 	boxes map[core.SandboxID]*box
@@ -112,7 +112,8 @@ func New(deps Deps, opts Options) (*Driver, error) {
 			return nil, core.E(op, core.Unavailable, err, "state directory %s", dir)
 		}
 	}
-	d.closing, d.close = context.WithCancel(context.Background())
+	d.closed = make(chan struct{})
+	d.close = sync.OnceFunc(func() { close(d.closed) })
 	return d, nil
 }
 
@@ -132,10 +133,9 @@ type box struct {
 	mu      sync.Mutex
 	rec     record
 	disk    int64
-	gone    bool               // destroyed; the box is no longer in the map
-	done    chan struct{}      // closed when the sandbox is no longer running
-	unwatch context.CancelFunc // ends the watcher
-	watched chan struct{}      // closed when the watcher has ended
+	gone    bool          // destroyed; the box is no longer in the map
+	done    chan struct{} // closed when the sandbox is no longer running
+	watched chan struct{} // closed when the watcher has ended
 }
 
 func newBox(id core.SandboxID) *box {
@@ -239,7 +239,7 @@ func (d *Driver) Wait(ctx context.Context, id core.SandboxID) (sandbox.Status, e
 	select {
 	case <-b.done:
 		return d.status(b), nil
-	case <-d.closing.Done():
+	case <-d.closed:
 		return sandbox.Status{}, core.E("runsc.wait", core.Canceled, nil, "the driver is closing; sandbox %s runs on", id)
 	case <-ctx.Done():
 		return sandbox.Status{}, core.E("runsc.wait", core.KindOf(ctx.Err()), ctx.Err(), "waiting for sandbox %s", id)

@@ -1,6 +1,7 @@
 package runsc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +40,7 @@ func mountOverlayNew(layers []string, upper, work, target string) error {
 	if err != nil {
 		return fmt.Errorf("fsopen overlay: %w", err)
 	}
-	defer unix.Close(fsfd)
+	defer func() { _ = unix.Close(fsfd) }()
 	short := newShortener()
 	defer short.close()
 	for i, layer := range layers {
@@ -77,7 +77,7 @@ func mountOverlayNew(layers []string, upper, work, target string) error {
 	if err != nil {
 		return fsError(fsfd, "overlay mount", err)
 	}
-	defer unix.Close(mfd)
+	defer func() { _ = unix.Close(mfd) }()
 	if err := unix.MoveMount(mfd, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("mount overlay on %s: %w", target, err)
 	}
@@ -104,10 +104,11 @@ func mountOverlayLegacy(layers []string, upper, work, target string) error {
 	if err != nil {
 		return err
 	}
-	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upperPath + ",workdir=" + workPath
+	list := []string{"lowerdir=" + strings.Join(lower, ":"), "upperdir=" + upperPath, "workdir=" + workPath}
 	for _, o := range overlayOptions {
-		options += "," + o[0] + "=" + o[1]
+		list = append(list, o[0]+"="+o[1])
 	}
+	options := strings.Join(list, ",")
 	if len(options) > maxLegacyOptions {
 		return fmt.Errorf("%d layers are too many for this kernel's mount call (Linux 6.5 takes more)", len(layers))
 	}
@@ -157,7 +158,7 @@ func fsError(fsfd int, what string, err error) error {
 
 // unmount takes every mount off target; none is fine. The processes that used
 // it are dead, but the kernel may need a moment to let go of it.
-func unmount(target string) error {
+func unmount(ctx context.Context, target string) error {
 	for try := 0; ; try++ {
 		err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
 		switch {
@@ -165,8 +166,7 @@ func unmount(target string) error {
 			continue // there may be one more below
 		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
 			return nil
-		case errors.Is(err, unix.EBUSY) && try < 50:
-			time.Sleep(2 * time.Millisecond)
+		case errors.Is(err, unix.EBUSY) && try < 50 && pause(ctx):
 		case errors.Is(err, unix.EBUSY):
 			if err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 				return fmt.Errorf("unmount %s: %w", target, err)

@@ -18,18 +18,16 @@ import (
 // host is a place for drivers on this machine.
 type host struct {
 	dir, base string
-	runsc     string
 	network   *sandboxtest.Network
 	current   *runsc.Driver
 	opts      runsc.Options
 }
 
-func newHost(t *testing.T) *host {
+func newHost(t testing.TB) *host {
 	t.Helper()
 	binary := need.Runsc(t)
 	need.Program(t, "ip")
-	// Not t.TempDir: its names are too long for a socket.
-	dir, err := os.MkdirTemp("", "dd-exec-")
+	dir, err := os.MkdirTemp("", "dd-exec-") //nolint:usetesting // those names are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +74,7 @@ func (h *host) driver(t *testing.T) *runsc.Driver {
 }
 
 // sweep removes what a failed test did not.
-func (h *host) sweep(t *testing.T) {
+func (h *host) sweep(t testing.TB) {
 	t.Helper()
 	d, err := runsc.New(runsc.Deps{Network: h.network}, h.opts)
 	if err != nil {
@@ -91,7 +89,7 @@ func (h *host) sweep(t *testing.T) {
 }
 
 // clean checks that a test left nothing on the host.
-func (h *host) clean(t *testing.T, instance string) {
+func (h *host) clean(t testing.TB, instance string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -63,7 +63,7 @@ func (d *Driver) destroy(ctx context.Context, b *box) error {
 	if err := d.deps.Network.Detach(ctx, b.id); err != nil {
 		return err
 	}
-	if err := d.cgroups.remove(b.id); err != nil {
+	if err := d.cgroups.remove(ctx, b.id); err != nil {
 		return err
 	}
 	if err := tree.Remove(p.dir); err != nil {
@@ -74,7 +74,7 @@ func (d *Driver) destroy(ctx context.Context, b *box) error {
 	closeOnce(b.done)
 	b.mu.Unlock()
 	d.forget(b)
-	d.tidy()
+	d.tidy(ctx)
 	return nil
 }
 
@@ -103,10 +103,7 @@ func (d *Driver) stop(ctx context.Context, b *box) error {
 		return err
 	}
 	p := d.paths(b.id)
-	if err := unmount(p.root()); err != nil {
-		return err
-	}
-	return nil
+	return unmount(ctx, p.root())
 }
 
 // endWatch waits until the watcher has recorded the end.
@@ -147,7 +144,7 @@ func (d *Driver) removeRunscState(id core.SandboxID) error {
 // tidy takes away what all sandboxes share once none is left: the empty
 // network namespace in which runsc puts its file servers, and the parent
 // control group. The next sandbox makes them again.
-func (d *Driver) tidy() {
+func (d *Driver) tidy(ctx context.Context) {
 	d.mu.Lock()
 	rest := len(d.boxes)
 	d.mu.Unlock()
@@ -163,7 +160,7 @@ func (d *Driver) tidy() {
 		return
 	}
 	for _, point := range points {
-		if err := unmount(point); err == nil {
+		if err := unmount(ctx, point); err == nil {
 			_ = os.Remove(point)
 		}
 	}
@@ -307,7 +304,7 @@ func (d *Driver) adopt(ctx context.Context, b *box) error {
 	b.mu.Unlock()
 	if !alive {
 		if rec.State == core.SandboxCreating || rec.State == core.SandboxRunning {
-			d.ended(b, nil)
+			d.ended(ctx, b, nil)
 			return nil
 		}
 		b.mu.Lock()
@@ -327,6 +324,6 @@ func (d *Driver) adopt(ctx context.Context, b *box) error {
 	if err != nil {
 		return core.E(op, core.Internal, err, "record of sandbox %s", b.id)
 	}
-	d.watch(b, rec.Process)
+	d.watch(ctx, b, rec.Process)
 	return nil
 }

@@ -14,24 +14,23 @@ import (
 // watch starts the one goroutine that looks after a running sandbox: it
 // enforces the disk and lifetime limits and notices the end. Preconditions: the
 // record says running.
-func (d *Driver) watch(b *box, proc process) {
-	ctx, cancel := context.WithCancel(d.closing)
+func (d *Driver) watch(ctx context.Context, b *box, proc process) {
+	ctx = context.WithoutCancel(ctx)
 	pidfd := proc.open()
+	watched := make(chan struct{})
 	b.mu.Lock()
-	b.unwatch, b.watched = cancel, make(chan struct{})
-	watched := b.watched
+	b.watched = watched
 	b.mu.Unlock()
 	d.watchers.Go(func() {
 		defer close(watched)
-		defer cancel()
 		d.look(ctx, b, pidfd)
 	})
 }
 
-// look returns when the sandbox has ended, or with ctx.
+// look returns when the sandbox has ended, or the driver closes.
 func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 	if pidfd == nil {
-		d.ended(b, nil)
+		d.ended(ctx, b, nil)
 		return
 	}
 	defer pidfd.Close()
@@ -46,17 +45,17 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 		select {
 		case really := <-ended:
 			if really {
-				d.ended(b, pidfd)
+				d.ended(ctx, b, pidfd)
 			}
 			return
-		case <-ctx.Done():
+		case <-d.closed:
 			_ = pidfd.SetReadDeadline(time.Unix(1, 0))
 			<-ended
 			return
 		case <-lifetime.C:
-			d.end(b, sandbox.CauseLifetime, fmt.Sprintf("older than its limit of %s", rec.Limits.Lifetime))
+			d.end(ctx, b, sandbox.CauseLifetime, fmt.Sprintf("older than its limit of %s", rec.Limits.Lifetime))
 		case <-disk.C:
-			disk.Reset(d.checkDisk(b, rec.Limits.Disk))
+			disk.Reset(d.checkDisk(ctx, b, rec.Limits.Disk))
 		}
 	}
 }
@@ -74,7 +73,7 @@ func after(life time.Duration, created time.Time) *time.Timer {
 // checkDisk measures what the sandbox has written and ends it when that is too
 // much. It returns when to look again: a large tree is walked less often, so
 // that measuring costs at most a few percent of one core.
-func (d *Driver) checkDisk(b *box, limit int64) time.Duration {
+func (d *Driver) checkDisk(ctx context.Context, b *box, limit int64) time.Duration {
 	start := time.Now()
 	p := d.paths(b.id)
 	use, err := tree.Measure(p.upper())
@@ -89,18 +88,18 @@ func (d *Driver) checkDisk(b *box, limit int64) time.Duration {
 	switch {
 	case limit <= 0:
 	case err != nil && exists(p.upper()):
-		d.end(b, sandbox.CauseDisk, fmt.Sprintf("what it has written cannot be measured: %v", err))
+		d.end(ctx, b, sandbox.CauseDisk, fmt.Sprintf("what it has written cannot be measured: %v", err))
 	case used > limit:
-		d.end(b, sandbox.CauseDisk, fmt.Sprintf("wrote %s, its limit is %s", size(used), size(limit)))
+		d.end(ctx, b, sandbox.CauseDisk, fmt.Sprintf("wrote %s, its limit is %s", size(used), size(limit)))
 	}
 	return max(d.opts.DiskInterval, 30*time.Since(start))
 }
 
 // end kills a sandbox for a reason, which is recorded first. The watcher then
 // sees it end.
-func (d *Driver) end(b *box, cause sandbox.Cause, detail string) {
+func (d *Driver) end(ctx context.Context, b *box, cause sandbox.Cause, detail string) {
 	d.note(b, cause, detail)
-	if err := d.kill(context.Background(), b); err != nil {
+	if err := d.kill(ctx, b); err != nil {
 		d.deps.Log.Error("a sandbox over its limit does not end", "sandbox", b.id, "cause", cause, "error", err)
 	}
 }
@@ -128,9 +127,9 @@ func (d *Driver) kill(ctx context.Context, b *box) error {
 }
 
 // ended finds out why the sandbox ended and records it.
-func (d *Driver) ended(b *box, pidfd *os.File) {
+func (d *Driver) ended(ctx context.Context, b *box, pidfd *os.File) {
 	cause, detail := d.autopsy(b, pidfd)
-	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	if err := d.cgroups.kill(ctx, b.id); err != nil {
 		d.deps.Log.Error("helpers of a dead sandbox do not end", "sandbox", b.id, "error", err)

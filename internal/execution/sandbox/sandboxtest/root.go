@@ -55,7 +55,7 @@ var libraryPath = regexp.MustCompile(`/[^ )]+`)
 // libraries lists what the dynamic linker loads for a program.
 func libraries(t testing.TB, path string) []string {
 	t.Helper()
-	out, err := exec.Command("ldd", path).Output()
+	out, err := exec.CommandContext(t.Context(), "ldd", path).Output()
 	if err != nil {
 		return nil // static
 	}

@@ -210,3 +210,20 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 	}
 }
+
+// Many sessions share one agent, one gateway and one script.
+func TestFiftyAtOnce(t *testing.T) {
+	shared := greetBench(t)
+	var wg sync.WaitGroup
+	for range 50 {
+		b := greetBench(t)
+		b.agent = builtin.New(builtin.Deps{Model: shared.gateway, Tools: b.tools}, builtin.Options{})
+		wg.Go(func() {
+			r, err := b.agent.Work(t.Context(), b.task, b.memory, b.memory)
+			if err != nil || r.Ending != agent.Finished {
+				t.Errorf("got %+v, %v", r, err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -29,8 +29,7 @@ type spy struct {
 	window   int
 	mu       sync.Mutex
 	requests []model.Request
-	overflow int // so many requests with tools above limit overflow
-	limit    int // bytes
+	limit    int // requests with tools that have more bytes overflow
 }
 
 func (s *spy) Complete(ctx context.Context, c model.Caller, req model.Request, d func(model.Delta)) (model.Response, error) {

@@ -23,7 +23,7 @@ func (w *work) judge(ctx context.Context) (_ agent.Result, done bool, _ error) {
 	if len(last.calls()) == 0 {
 		return w.judgeSpeech(ctx)
 	}
-	p := measure(turns)
+	p := w.st.measure()
 	o := w.agent.opts
 	ended := func(e agent.Ending, format string, n int) (agent.Result, bool, error) {
 		r := w.result(e)
@@ -109,22 +109,28 @@ type progress struct {
 const recent = 20
 
 // measure compares calls by tool, input and result. Waiting for a process is
-// allowed to repeat itself four times as often.
-func measure(turns []turn) progress {
+// no repetition, and may bring nothing new four times as long.
+func (s *state) measure() progress {
 	var p progress
-	seen := map[[32]byte]bool{}
-	var window [][32]byte
-	for _, t := range turns {
+	seen := map[fingerprint]bool{}
+	var window []fingerprint
+	stale := 0 // in quarters of a turn
+	for i, t := range s.turns {
 		calls := t.calls()
-		fresh, failed := false, len(calls) > 0
+		fresh, failed, waits := false, len(calls) > 0, len(calls) > 0
 		for _, c := range calls {
 			r := t.results[c.Call]
-			key := fingerprint(c, r.Block)
+			key := s.print(i, c, r.Block)
 			failed = failed && r.Block.Failed
 			isNew := !seen[key]
 			seen[key] = true
 			fresh = fresh || isNew
-			if isNew && r.Wrote && !r.Block.Failed && c.Tool != "run" && c.Tool != "process" {
+			if c.Tool == "process" {
+				p.same = 0
+				continue
+			}
+			waits = false
+			if isNew && r.Wrote && !r.Block.Failed && c.Tool != "run" {
 				window = window[:0] // the tree has changed: the same test is not the same question
 			}
 			window = append(window, key)
@@ -134,14 +140,16 @@ func measure(turns []turn) progress {
 					p.same++
 				}
 			}
-			if c.Tool == "process" {
-				p.same /= 4
-			}
 		}
-		p.stale++
-		if fresh {
-			p.stale = 0
+		switch {
+		case fresh:
+			stale = 0
+		case waits:
+			stale++
+		default:
+			stale += 4
 		}
+		p.stale = stale / 4
 		p.failing++
 		if !failed {
 			p.failing = 0
@@ -150,11 +158,21 @@ func measure(turns []turn) progress {
 	return p
 }
 
-func fingerprint(c, result model.Block) [32]byte {
+// fingerprint of a call with its result.
+type fingerprint [sha256.Size]byte
+
+// print remembers what it worked out: results hold pictures.
+func (s *state) print(turn int, c, result model.Block) fingerprint {
+	id := fmt.Sprintf("%d/%s", turn, c.Call)
+	if p, ok := s.prints[id]; ok {
+		return p
+	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%v\x00", c.Tool, c.Input, c.BadInput, result.Failed)
 	for _, b := range result.Content {
 		fmt.Fprintf(h, "%s\x00%s\x00", b.Text, b.Data)
 	}
-	return [32]byte(h.Sum(nil))
+	p := fingerprint(h.Sum(nil))
+	s.prints[id] = p
+	return p
 }

@@ -65,6 +65,23 @@ func TestTestAfterEachChangeIsNoLoop(t *testing.T) {
 	}
 }
 
+// Waiting for something slow is neither.
+func TestWaitingIsNoLoop(t *testing.T) {
+	b := newBench(t, `
+scripts:
+  - name: wait
+    answers:
+      - calls: [{tool: run, input: {command: sleep 60, background: true}}]
+      - calls: [{tool: process, input: {id: p1, action: output}}]
+        repeat: {until: [{in: note, contains: brought nothing new}], max: 50}
+      - calls: [{tool: process, input: {id: p1, action: stop}}]
+      - calls: [{tool: finish, input: {verdict: cannot, summary: slow}}]
+`, builtin.Options{})
+	if r := b.work(); r.Ending != agent.GaveUp || r.Turns != 24 {
+		t.Fatalf("got %+v, notes %q", r, b.notes())
+	}
+}
+
 func TestNothingNew(t *testing.T) {
 	b := newBench(t, `
 scripts:

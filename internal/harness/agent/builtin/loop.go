@@ -50,7 +50,7 @@ func (w *work) begin(ctx context.Context) error {
 	if err := w.append(ctx, entry{Kind: kindStart, Start: s}); err != nil {
 		return err
 	}
-	w.st = &state{id: string(s.Attempt), system: s.System, first: s.First, began: map[string]bool{}}
+	w.st = &state{id: string(s.Attempt), system: s.System, first: s.First, began: map[string]bool{}, prints: map[string]fingerprint{}}
 	return nil
 }
 

@@ -2,6 +2,8 @@ package builtin
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"drydock/internal/core"
 	"drydock/internal/harness/agent"
@@ -86,6 +88,7 @@ type state struct {
 	usage   core.Usage
 	cost    core.Cost
 	end     *agent.Result
+	prints  map[string]fingerprint // of calls that have a result, see measure
 }
 
 // replay finds the piece of work that task goes on with; nil means that it
@@ -95,13 +98,17 @@ func replay(raw []json.RawMessage, task agent.Task) (*state, error) {
 	var st *state
 	for i, r := range raw {
 		var e entry
-		if err := json.Unmarshal(r, &e); err != nil {
+		err := json.Unmarshal(r, &e)
+		if err == nil && !e.whole() {
+			err = fmt.Errorf("kind %q without its content", e.Kind)
+		}
+		if err != nil {
 			return nil, core.E("agent.replay", core.Internal, err, "entry %d of the transcript of run %s, node %s is damaged", i, task.Run, task.Node)
 		}
-		if e.Kind == kindStart && e.Start != nil {
+		if e.Kind == kindStart {
 			st = nil
 			if e.Start.Version == formatVersion {
-				st = &state{id: string(e.Start.Attempt), system: e.Start.System, first: e.Start.First, began: map[string]bool{}}
+				st = &state{id: string(e.Start.Attempt), system: e.Start.System, first: e.Start.First, began: map[string]bool{}, prints: map[string]fingerprint{}}
 			}
 			continue
 		}
@@ -113,6 +120,24 @@ func replay(raw []json.RawMessage, task agent.Task) (*state, error) {
 		return nil, nil
 	}
 	return st, nil
+}
+
+// whole reports whether an entry has what its kind says; unknown kinds are
+// passed over.
+func (e entry) whole() bool {
+	switch e.Kind {
+	case kindStart:
+		return e.Start != nil
+	case kindAnswer:
+		return e.Answer != nil
+	case kindResult:
+		return e.Result != nil
+	case kindCompact:
+		return e.Compact != nil
+	case kindEnd:
+		return e.End != nil
+	}
+	return true
 }
 
 func (s *state) add(e entry) {
@@ -151,13 +176,13 @@ func (t turn) calls() []model.Block {
 }
 
 func (t turn) text() string {
-	var out string
+	var out strings.Builder
 	for _, b := range t.answer.Blocks {
 		if b.Kind == model.Text {
-			out += b.Text + "\n"
+			out.WriteString(b.Text + "\n")
 		}
 	}
-	return out
+	return out.String()
 }
 
 // messages is the conversation as the model is sent it.

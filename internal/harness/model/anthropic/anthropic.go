@@ -59,11 +59,19 @@ func New(o Options) *Provider {
 	return &Provider{client: sdk.NewClient(opts...), opts: o}
 }
 
+// Vendor implements model.Vendor.
+func (p *Provider) Vendor() string {
+	if p.opts.BaseURL == "" {
+		return "anthropic"
+	}
+	return ""
+}
+
 // Stream implements model.Provider.
 func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (model.Response, error) {
-	x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
+	within, x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
 	defer x.End()
-	stream := p.client.Messages.NewStreaming(x.Context(), params(req), option.WithMiddleware(x.Middleware))
+	stream := p.client.Messages.NewStreaming(within, params(req), option.WithMiddleware(x.Middleware))
 	defer func() { _ = stream.Close() }()
 
 	var a answer
@@ -76,10 +84,10 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(m
 		if apiErr, ok := errors.AsType[*sdk.Error](err); ok && apiErr.StatusCode < 300 {
 			return a.response(), x.StreamError([]byte(apiErr.RawJSON()))
 		}
-		return a.response(), x.Fault(err)
+		return a.response(), x.Fault(ctx, err)
 	}
 	if !a.stopped {
-		return a.response(), x.Truncated()
+		return a.response(), x.Truncated(ctx)
 	}
 	resp := a.response()
 	return resp, a.verdict(&resp)

@@ -29,8 +29,10 @@ func TestRequest(t *testing.T) {
 	req.Messages = []model.Message{
 		{Role: model.User, Blocks: []model.Block{text("task"), {Kind: model.Image, MediaType: "image/png", Data: []byte("png")}}},
 		{Role: model.Assistant, Blocks: []model.Block{
-			{Kind: model.Thinking, Text: "hm", Signature: "sig"}, {Kind: model.Thinking, Redacted: []byte("opaque")},
-			{Kind: model.Thinking, Text: "unsigned"}, text(" "),
+			{Kind: model.Thinking, Text: "hm", Signature: "sig"},
+			{Kind: model.Thinking, Redacted: []byte("opaque")},
+			{Kind: model.Thinking, Text: "unsigned"},
+			text(" "),
 			{Kind: model.ToolUse, Call: "c1", Tool: "run", Input: json.RawMessage(`{"b":1,"a":"<&>"}`)},
 		}},
 		{Role: model.User, Blocks: []model.Block{text("note"), {

@@ -2,6 +2,7 @@ package modeltest
 
 import (
 	"fmt"
+	"maps"
 
 	"drydock/internal/core"
 	"drydock/internal/harness/model"
@@ -124,9 +125,7 @@ func (d OpenAI) Reply(o model.Outcome, u core.Usage, blocks ...model.Block) Step
 
 func chunk(choices []m, more m) string {
 	c := m{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1790000000, "model": "gpt-test", "choices": choices}
-	for k, v := range more {
-		c[k] = v
-	}
+	maps.Copy(c, more)
 	return event("", c)
 }
 

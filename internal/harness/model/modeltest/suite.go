@@ -38,8 +38,10 @@ func Ask() model.Request {
 	return model.Request{
 		Model: "test-model", System: "You are a test.", MaxTokens: 1000, Window: 100000,
 		Messages: []model.Message{{Role: model.User, Blocks: []model.Block{{Kind: model.Text, Text: "Go."}}}},
-		Tools: []model.Tool{{Name: "run", Description: "Runs.",
-			Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"],"additionalProperties":false}`)}},
+		Tools: []model.Tool{{
+			Name: "run", Description: "Runs.",
+			Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"],"additionalProperties":false}`),
+		}},
 	}
 }
 

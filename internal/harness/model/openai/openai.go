@@ -36,7 +36,7 @@ const officialURL = "https://api.openai.com/v1/"
 type Options struct {
 	Key     string        // may be empty for servers that want none
 	BaseURL string        // up to and including /v1; default: OpenAI's own
-	Idle    time.Duration // longest silence in a stream
+	Idle    time.Duration // longest silence in a stream; default 10 min, since reasoning is not streamed
 	HTTP    *http.Client  // default wire.Client()
 }
 
@@ -55,6 +55,9 @@ func New(o Options) *Provider {
 	if o.HTTP == nil {
 		o.HTTP = wire.Client()
 	}
+	if o.Idle <= 0 {
+		o.Idle = 10 * time.Minute
+	}
 	base := officialURL
 	if o.BaseURL != "" {
 		base = strings.TrimSuffix(o.BaseURL, "/") + "/"
@@ -68,6 +71,14 @@ func New(o Options) *Provider {
 		opts = append(opts, option.WithAPIKey(o.Key))
 	}
 	return &Provider{service: sdk.NewChatCompletionService(opts...), opts: o, official: base == officialURL}
+}
+
+// Vendor implements model.Vendor.
+func (p *Provider) Vendor() string {
+	if p.official {
+		return "openai"
+	}
+	return ""
 }
 
 // Stream implements model.Provider.
@@ -85,9 +96,9 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(m
 }
 
 func (p *Provider) stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (_ model.Response, again bool, _ error) {
-	x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
+	within, x := wire.Begin(ctx, wire.Options{Idle: p.opts.Idle, Secret: p.opts.Key})
 	defer x.End()
-	stream := p.service.NewStreaming(x.Context(), p.params(req), option.WithMiddleware(x.Middleware))
+	stream := p.service.NewStreaming(within, p.params(req), option.WithMiddleware(x.Middleware))
 	defer func() { _ = stream.Close() }()
 
 	a := answer{asked: int64(req.MaxTokens), window: int64(req.Window)}
@@ -102,10 +113,10 @@ func (p *Provider) stream(ctx context.Context, req model.Request, onDelta func(m
 		}
 		status, text := x.Problem()
 		again := status == http.StatusBadRequest && strings.Contains(text, "reasoning_effort") && strings.Contains(strings.ToLower(text), "function tools")
-		return a.response(), again, x.Fault(err)
+		return a.response(), again, x.Fault(ctx, err)
 	}
 	if a.reason == "" {
-		return a.response(), false, x.Truncated()
+		return a.response(), false, x.Truncated(ctx)
 	}
 	resp := a.response()
 	return resp, false, a.verdict(&resp)

@@ -29,7 +29,8 @@ func TestRequest(t *testing.T) {
 	req.Messages = []model.Message{
 		{Role: model.User, Blocks: []model.Block{text("task"), {Kind: model.Image, MediaType: "image/png", Data: []byte("png")}}},
 		{Role: model.Assistant, Blocks: []model.Block{
-			{Kind: model.Thinking, Text: "hm"}, text("I look."),
+			{Kind: model.Thinking, Text: "hm"},
+			text("I look."),
 			{Kind: model.ToolUse, Call: "c1", Tool: "run", Input: json.RawMessage(`{"command":"ls"}`)},
 			{Kind: model.ToolUse, Call: "c2", Tool: "run"},
 		}},

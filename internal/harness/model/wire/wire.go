@@ -9,11 +9,11 @@
 // An Exchange serves one request and belongs to one goroutine, apart from its
 // timer.
 //
-//	x := wire.Begin(ctx, wire.Options{Idle: time.Minute, Secret: key})
+//	within, x := wire.Begin(ctx, wire.Options{Idle: time.Minute, Secret: key})
 //	defer x.End()
-//	stream := client.NewStreaming(x.Context(), params, option.WithMiddleware(x.Middleware))
+//	stream := client.NewStreaming(within, params, option.WithMiddleware(x.Middleware))
 //	...
-//	return x.Fault(stream.Err())
+//	return x.Fault(ctx, stream.Err())
 package wire
 
 import (
@@ -41,15 +41,9 @@ const maxErrorBody = 64 << 10
 // errTooLarge ends an answer that does not stop.
 var errTooLarge = errors.New("the answer is larger than the limit")
 
-// errIdle is the cause of a cancelled exchange in which nothing came for too
-// long.
-var errIdle = errors.New("no data for too long")
-
 // Exchange watches one request.
 type Exchange struct {
-	parent context.Context
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	cancel context.CancelFunc
 	opts   Options
 	timer  *time.Timer
 
@@ -58,29 +52,33 @@ type Exchange struct {
 	header  http.Header
 	errBody []byte
 	began   bool // some of the answer's body has come
+	silent  bool // nothing came for too long, so it was ended
 }
 
-// Begin starts watching. End must be called.
-func Begin(ctx context.Context, opts Options) *Exchange {
+// Begin starts watching. The request must be made with the returned context,
+// and End be called.
+func Begin(ctx context.Context, opts Options) (context.Context, *Exchange) {
 	if opts.Idle <= 0 {
 		opts.Idle = 3 * time.Minute
 	}
 	if opts.Max <= 0 {
 		opts.Max = 64 << 20
 	}
-	x := &Exchange{parent: ctx, opts: opts}
-	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.timer = time.AfterFunc(opts.Idle, func() { x.cancel(errIdle) })
-	return x
+	within, cancel := context.WithCancel(ctx)
+	x := &Exchange{opts: opts, cancel: cancel}
+	x.timer = time.AfterFunc(opts.Idle, func() {
+		x.mu.Lock()
+		x.silent = true
+		x.mu.Unlock()
+		cancel()
+	})
+	return within, x
 }
-
-// Context is what the request must be made with.
-func (x *Exchange) Context() context.Context { return x.ctx }
 
 // End releases the timer and the connection.
 func (x *Exchange) End() {
 	x.timer.Stop()
-	x.cancel(nil)
+	x.cancel()
 }
 
 // Middleware has the form that both SDKs take.
@@ -148,9 +146,9 @@ func Client() *http.Client {
 
 // Fault names how the exchange failed. It returns the cause of the caller's
 // own context when that is done.
-func (x *Exchange) Fault(err error) error {
-	if x.parent.Err() != nil {
-		return context.Cause(x.parent)
+func (x *Exchange) Fault(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -159,7 +157,7 @@ func (x *Exchange) Fault(err error) error {
 	}
 	f := &model.Fault{Outcome: model.Unreachable, Err: err}
 	switch {
-	case errors.Is(context.Cause(x.ctx), errIdle):
+	case x.silent:
 		f.Message = "nothing came for " + x.opts.Idle.String()
 		if x.began {
 			f.Outcome = model.Truncated
@@ -176,12 +174,14 @@ func (x *Exchange) Fault(err error) error {
 }
 
 // Truncated is the fault of a stream that ended without its last event.
-func (x *Exchange) Truncated() error {
-	if x.parent.Err() != nil {
-		return context.Cause(x.parent)
+func (x *Exchange) Truncated(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	f := &model.Fault{Outcome: model.Truncated, Message: "the stream ended without its last event"}
-	if errors.Is(context.Cause(x.ctx), errIdle) {
+	if x.silent {
 		f.Message = "nothing came for " + x.opts.Idle.String()
 	}
 	return f

@@ -26,13 +26,13 @@ func FuzzFault(f *testing.F) {
 		if status < 300 || status > 999 {
 			return
 		}
-		x := wire.Begin(t.Context(), wire.Options{Secret: key})
+		_, x := wire.Begin(t.Context(), wire.Options{Secret: key})
 		defer x.End()
 		rec := httptest.NewRecorder()
 		rec.Code = status
 		rec.Body.WriteString(body)
 		_, err := x.Middleware(httptest.NewRequest(http.MethodPost, "/", nil), func(*http.Request) (*http.Response, error) { return rec.Result(), nil })
-		got := x.Fault(err)
+		got := x.Fault(t.Context(), err)
 		if model.OutcomeOf(got) == "" || len(got.Error()) > 700 || strings.Contains(got.Error(), key) {
 			t.Fatalf("status %d: %v", status, got)
 		}

@@ -78,7 +78,7 @@ func (w writer) Write(d []byte) (int, error) {
 }
 
 // Start implements tool.Processes.
-func (b *LocalBox) Start(_ context.Context, c tool.Command) (tool.Process, error) {
+func (b *LocalBox) Start(ctx context.Context, c tool.Command) (tool.Process, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.FailNow != nil {
@@ -90,7 +90,8 @@ func (b *LocalBox) Start(_ context.Context, c tool.Command) (tool.Process, error
 	if _, err := os.Stat(c.Dir); err != nil {
 		return tool.Process{}, core.E("box.start", core.Invalid, nil, "directory %s does not exist", c.Dir)
 	}
-	p := &proc{done: make(chan struct{}), cmd: exec.Command("sh", "-c", c.Shell)}
+	// The process outlives the call, as in a sandbox; clean-up kills it.
+	p := &proc{done: make(chan struct{}), cmd: exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", c.Shell)}
 	p.cmd.Dir = c.Dir
 	p.cmd.Stdout, p.cmd.Stderr = writer{p}, writer{p}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

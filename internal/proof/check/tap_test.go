@@ -1,0 +1,68 @@
+package check
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTAP(t *testing.T) {
+	tests := map[string]struct {
+		in    string
+		want  []string
+		fault string
+	}{
+		"plain":              {"1..3\nok 1 - one\nnot ok 2 - two\nok 3\n", []string{"pass one", "fail two", "pass #3"}, ""},
+		"plan at end":        {"ok 1 one\nok 2 two\n1..2\n", []string{"pass one", "pass two"}, ""},
+		"todo and skip":      {"TAP version 13\n1..4\nnot ok 1 - a # TODO later\nok 2 - b # SKIP no db\nok 3 - c \\# not a comment\nok 4 # skip\n", []string{"todo a", "skip b", "pass c # not a comment", "skip #4"}, ""},
+		"nothing to run":     {"1..0 # SKIP no tests here\n", []string{}, "1..0"},
+		"bail out":           {"1..3\nok 1 - a\nBail out! no database\nok 2 - b\n", []string{"pass a", "partial"}, "no database"},
+		"no plan":            {"TAP version 13\nok 1 - a\n", []string{"pass a", "partial"}, "no plan"},
+		"fewer than planned": {"1..3\nok 1 - a\nok 2 - b\n", []string{"pass a", "pass b", "partial"}, "planned 3 cases and has 2"},
+		"two plans":          {"1..1\nok 1 - a\n1..1\n", []string{"pass a", "partial"}, "two plans"},
+		"not TAP":            {"all good\nokay then\n", []string{"partial"}, "no line of TAP"},
+		"empty":              {"", []string{"partial"}, "no line of TAP"},
+		"noise between":      {"starting\n1..2\nok 1 - a\nlistening on 3000\n# comment\nok 2 - b\n", []string{"pass a", "pass b"}, ""},
+		"subtests": {
+			"TAP version 14\n# Subtest: outer\n    # Subtest: inner\n        ok 1 - x\n        not ok 2 - y\n        1..2\n    not ok 1 - inner\n    1..1\nnot ok 1 - outer\nok 2 - z\n1..2\n",
+			[]string{"pass outer > inner > x", "fail outer > inner > y", "fail outer > inner derived", "fail outer derived", "pass z"}, "",
+		},
+		"a subtest that is cut": {"1..1\n# Subtest: a\n    ok 1 - x\n    not", []string{"pass x", "partial"}, "inside a subtest"},
+		"a subtest with fewer":  {"    ok 1 - x\n    1..2\nok 1 - a\n1..1\n", []string{"pass a > x", "pass a", "partial"}, "planned 2"},
+		"equal names":           {"1..2\nok 1 - a\nnot ok 2 - a\n", []string{"pass a", "fail a #2"}, ""},
+		"a file that does not load": {
+			"1..1\nnot ok 1 - /workspace/a.test.mjs\n  ---\n  failureType: 'testCodeFailure'\n  exitCode: 1\n  error: 'test failed'\n  ...\n",
+			[]string{"error/build /workspace/a.test.mjs"}, "",
+		},
+		"a hook that fails": {"1..1\nnot ok 1 - a\n  ---\n  failureType: 'hookFailed'\n  error: 'x'\n  ...\n", []string{"error/setup a"}, ""},
+		"a time limit":      {"1..1\nnot ok 1 - a\n  ---\n  failureType: 'testTimeoutFailure'\n  ...\n", []string{"error/timeout a"}, ""},
+		"a crash of the code": {
+			"1..1\nnot ok 1 - a\n  ---\n  failureType: 'testCodeFailure'\n  error: 'boom'\n  code: 'ERR_TEST_FAILURE'\n  name: 'RangeError'\n  stack: |-\n    total (file:///workspace/src/price.mjs:2:9)\n    TestContext.<anonymous> (file:///workspace/a.test.mjs:2:9)\n  ...\n",
+			[]string{"error/crash a"}, "",
+		},
+		"a block that is never closed": {"1..2\nnot ok 1 - a\n  ---\n  message: 'x'\nok 2 - b\n", []string{"fail a", "pass b"}, ""},
+		"perl style":                   {"1..1\nnot ok 1 - adds\n#   Failed test 'adds'\n#          got: '1'\n", []string{"fail adds"}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := ReadTAP(strings.NewReader(test.in), options())
+			if diff := cmp.Diff(test.want, lines(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s\nfaults %q", diff, got.Faults)
+			}
+			if !strings.Contains(strings.Join(got.Faults, "\n"), test.fault) {
+				t.Errorf("faults %q", got.Faults)
+			}
+		})
+	}
+}
+
+func FuzzReadTAP(f *testing.F) {
+	f.Add([]byte("TAP version 14\n1..2\n    ok 1 - x\n    1..1\nok 1 - a\nnot ok 2 - b # TODO x\n  ---\n  error: 'x'\n  ...\n"))
+	f.Add([]byte("1..0\nBail out!"))
+	if raw, err := os.ReadFile("testdata/node.tap"); err == nil {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) { invariants(t, ReadTAP(strings.NewReader(string(raw)), options())) })
+}
