@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -78,12 +79,9 @@ func (a *app) changeList(ctx context.Context, c *client.Client, o changeListOpti
 }
 
 func authors(as []core.Author) string {
-	s := ""
+	handles := make([]string, len(as))
 	for i, p := range as {
-		if i > 0 {
-			s += ", "
-		}
-		s += p.Handle
+		handles[i] = p.Handle
 	}
-	return s
+	return strings.Join(handles, ", ")
 }

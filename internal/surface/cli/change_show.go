@@ -63,8 +63,10 @@ func (a *app) changeShow(d api.ChangeDetail, ref string) error {
 	a.comments(&b, d.Comments, st, width)
 	if ch.State == core.ChangeOpen {
 		b.WriteString("\n" + render.Commands(st, []render.Command{
-			{Do: "read", Line: "drydock change diff " + ref}, {Do: "proof", Line: "drydock change evidence " + ref},
-			{Do: "approve", Line: "drydock change approve " + ref}, {Do: "merge", Line: "drydock change merge " + ref},
+			{Do: "read", Line: "drydock change diff " + ref},
+			{Do: "proof", Line: "drydock change evidence " + ref},
+			{Do: "approve", Line: "drydock change approve " + ref},
+			{Do: "merge", Line: "drydock change merge " + ref},
 		}))
 	}
 	return a.printf("%s", b.String())

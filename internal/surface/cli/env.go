@@ -106,11 +106,12 @@ type ConfigFuncs struct {
 // DefaultState is where the daemon keeps its state.
 const DefaultState = "/var/lib/drydock"
 
-// System is the real world. The functions of other packages are still to set.
-func System() Env {
+// System is the real world, but for the environment, which main hands in. The
+// functions of other packages are still to set.
+func System(getenv func(string) string) Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Now: time.Now,
+		Getenv: getenv, Now: time.Now,
 		Terminal: func(stream any) (bool, int) {
 			f, ok := stream.(*os.File)
 			if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -18,7 +18,7 @@ import (
 // Main runs one command and returns its exit code.
 func Main(ctx context.Context, args []string, env Env) int {
 	a := newApp(env)
-	root := a.root()
+	root := a.root() //nolint:contextcheck // cobra hands the context of ExecuteContext to the command
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)

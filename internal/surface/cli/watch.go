@@ -148,7 +148,7 @@ func (a *app) pump(ctx context.Context, read func(context.Context, func(core.Eve
 	}()
 	defer func() {
 		cancel()
-		for range events { //nolint:revive // wait for the reader
+		for range events { // wait for the reader
 		}
 	}()
 	tick := time.NewTicker(120 * time.Millisecond)

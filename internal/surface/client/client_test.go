@@ -170,7 +170,7 @@ func ev(seq int) string {
 	return fmt.Sprintf("id: %d\nevent: warning\ndata: {\"seq\":%d,\"kind\":\"warning\"}\n\n", seq, seq)
 }
 
-func read(c *client.Client, ctx context.Context, n int) ([]int64, error) { //nolint:revive // a helper of tests
+func read(ctx context.Context, c *client.Client, n int) ([]int64, error) {
 	var got []int64
 	for e, err := range c.SessionEvents(ctx, "ses_x", 0) {
 		if err != nil {
@@ -185,7 +185,7 @@ func read(c *client.Client, ctx context.Context, n int) ([]int64, error) { //nol
 
 func TestStreamDropsDoublesAndRefusesGaps(t *testing.T) {
 	url, ids := answers(t, ev(1)+ev(2), ev(1)+ev(2)+ev(3), ev(5), "data: {\"seq\":4,\"ki", ": beat\r\n\r\nid: 4\r\ndata: {\"seq\":4,\r\ndata: \"kind\":\"x\"}\r\n\r\n", ev(5))
-	got, err := read(connect(t, client.Options{URL: url}), t.Context(), 5)
+	got, err := read(t.Context(), connect(t, client.Options{URL: url}), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,12 +199,12 @@ func TestStreamDropsDoublesAndRefusesGaps(t *testing.T) {
 
 func TestStreamEndsWithAnErrorThatTryingAgainCannotMend(t *testing.T) {
 	url, _ := answers(t, ev(1)+"event: error\ndata: {\"code\":\"denied\",\"message\":\"no longer yours\",\"hint\":\"ask\"}\n\n")
-	got, err := read(connect(t, client.Options{URL: url}), t.Context(), 9)
+	got, err := read(t.Context(), connect(t, client.Options{URL: url}), 9)
 	if len(got) != 1 || !core.Is(err, core.Denied) || core.HintOf(err) != "ask" {
 		t.Errorf("got %v, %v", got, err)
 	}
 	w := surfacetest.New(t)
-	_, err = read(connect(t, client.Options{URL: w.Start(t), Token: "wrong"}), t.Context(), 1)
+	_, err = read(t.Context(), connect(t, client.Options{URL: w.Start(t), Token: "wrong"}), 1)
 	if !core.Is(err, core.Unauthorized) {
 		t.Errorf("wrong token: %v", err)
 	}
@@ -213,7 +213,7 @@ func TestStreamEndsWithAnErrorThatTryingAgainCannotMend(t *testing.T) {
 func TestStreamGivesUpAndNamesTheEvent(t *testing.T) {
 	url, _ := answers(t, ev(1), "")
 	c := connect(t, client.Options{URL: url, Patience: 30 * time.Millisecond})
-	got, err := read(c, t.Context(), 2)
+	got, err := read(t.Context(), c, 2)
 	if len(got) != 1 || !core.Is(err, core.Unavailable) || !strings.Contains(err.Error(), "after event 1") {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -236,7 +236,7 @@ func TestStreamNoticesSilence(t *testing.T) {
 		_, _ = io.WriteString(w, ev(2))
 	}))
 	defer s.Close()
-	got, err := read(connect(t, client.Options{URL: s.URL, Silence: 50 * time.Millisecond}), t.Context(), 2)
+	got, err := read(t.Context(), connect(t, client.Options{URL: s.URL, Silence: 50 * time.Millisecond}), 2)
 	if err != nil || len(got) != 2 {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -31,9 +31,10 @@ func (c *Client) Exec(ctx context.Context, id core.SessionID, e Exec) (api.ExecE
 	if c.opts.Token != "" {
 		header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
-	conn, resp, err := websocket.Dial(ctx, c.url("/sessions/"+seg(string(id))+"/terminal", nil), &websocket.DialOptions{
-		HTTPClient: c.opts.HTTP, HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
-	})
+	conn, resp, err := websocket.Dial( //nolint:bodyclose // the library says nobody needs to
+		ctx, c.url("/sessions/"+seg(string(id))+"/terminal", nil), &websocket.DialOptions{
+			HTTPClient: c.opts.HTTP, HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
+		})
 	if err != nil {
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols && resp.StatusCode != 0 {
 			return api.ExecEnd{}, c.refused(resp)

@@ -49,7 +49,7 @@ func (s *Server) evidenceRoutes() {
 	register(s, route{id: "evidence-file", method: "GET", path: "/evidence/{id}/files/{digest}", tag: tag, have: have, stream: true, content: bytesContent, summary: "One artifact that the manifest names"},
 		func(ctx context.Context, _ core.Author, in *fileIn) (*huma.StreamResponse, error) {
 			return withEvidence(in.ID, func(id core.EvidenceID) (*huma.StreamResponse, error) {
-				return s.download(in.Digest, func() (io.ReadCloser, int64, error) { return ev.File(ctx, id, in.Digest) })
+				return s.download(ctx, in.Digest, func() (io.ReadCloser, int64, error) { return ev.File(ctx, id, in.Digest) })
 			})
 		})
 	register(s, route{id: "evidence-bundle", method: "GET", path: "/evidence/{id}/bundle", tag: tag, have: have, stream: true, content: tarContent, summary: "The whole bundle as a tar, for evidence verify"},
@@ -58,7 +58,7 @@ func (s *Server) evidenceRoutes() {
 				if _, _, err := ev.Manifest(ctx, id); err != nil {
 					return nil, err
 				}
-				return s.tar(string(id)+".tar", "evidence-bundle", func(w io.Writer) error { return ev.Bundle(ctx, id, w) }), nil
+				return s.tar(ctx, string(id)+".tar", "evidence-bundle", func(w io.Writer) error { return ev.Bundle(ctx, id, w) }), nil
 			})
 		})
 	register(s, route{id: "get-blob", method: "GET", path: "/blobs/{digest}", tag: tag, have: s.deps.Blobs != nil, stream: true, content: bytesContent, summary: "A picture or a log, by digest"},
@@ -66,11 +66,11 @@ func (s *Server) evidenceRoutes() {
 			Digest string `path:"digest" maxLength:"100"`
 		},
 		) (*huma.StreamResponse, error) {
-			return s.download(in.Digest, func() (io.ReadCloser, int64, error) { return s.deps.Blobs.Open(ctx, in.Digest) })
+			return s.download(ctx, in.Digest, func() (io.ReadCloser, int64, error) { return s.deps.Blobs.Open(ctx, in.Digest) })
 		})
 	register(s, route{id: "backup", method: "POST", path: "/backup", tag: "backup", have: s.deps.Backup != nil, stream: true, content: tarContent, summary: "A consistent copy of the daemon's state as a tar"},
 		func(ctx context.Context, _ core.Author, _ *none) (*huma.StreamResponse, error) {
-			return s.tar("drydock-backup.tar", "backup", func(w io.Writer) error { return s.deps.Backup.Backup(ctx, w) }), nil
+			return s.tar(ctx, "drydock-backup.tar", "backup", func(w io.Writer) error { return s.deps.Backup.Backup(ctx, w) }), nil
 		})
 }
 
@@ -83,7 +83,7 @@ func withEvidence[O any](raw string, f func(core.EvidenceID) (*O, error)) (*O, e
 }
 
 // download sends one blob. Pictures keep their type; the rest is octets.
-func (s *Server) download(digest string, open func() (io.ReadCloser, int64, error)) (*huma.StreamResponse, error) {
+func (s *Server) download(ctx context.Context, digest string, open func() (io.ReadCloser, int64, error)) (*huma.StreamResponse, error) {
 	if !digestForm.MatchString(digest) {
 		return nil, core.E("server.blob", core.Invalid, nil, "%q is not a digest of the form sha256: and 64 hexadecimal digits", clip(digest, 100))
 	}
@@ -97,7 +97,7 @@ func (s *Server) download(digest string, open func() (io.ReadCloser, int64, erro
 		first := make([]byte, 512)
 		n, err := io.ReadFull(rc, first)
 		if err != nil && n == 0 && err != io.EOF {
-			writeProblem(w, s.problem(hctx.Context(), "get-blob", err))
+			writeProblem(w, s.problem(ctx, "get-blob", err))
 			return
 		}
 		kind := octets
@@ -121,14 +121,14 @@ func (s *Server) download(digest string, open func() (io.ReadCloser, int64, erro
 
 // tar streams an archive. A fault after the first byte cuts the connection,
 // so that half an archive is never taken for a whole one.
-func (s *Server) tar(name, op string, write func(io.Writer) error) *huma.StreamResponse {
+func (s *Server) tar(ctx context.Context, name, op string, write func(io.Writer) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		_, w := humago.Unwrap(hctx)
 		w.Header().Set("Content-Type", "application/x-tar")
 		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		dw := &countingWriter{deadlineWriter: deadlineWriter{w: w, rc: http.NewResponseController(w)}}
 		if err := write(dw); err != nil {
-			p := s.problem(hctx.Context(), op, err)
+			p := s.problem(ctx, op, err)
 			if dw.n == 0 {
 				w.Header().Del("Content-Disposition")
 				writeProblem(w, p)

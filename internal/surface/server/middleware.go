@@ -22,13 +22,13 @@ func (s *Server) wrap(h http.Handler) http.Handler {
 	}))
 	h = guard.Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
+		ctx, start := r.Context(), time.Now()
 		sw := &statusWriter{ResponseWriter: w}
 		defer func() {
 			if v := recover(); v != nil {
-				s.recovered(sw, r, v)
+				s.recovered(ctx, sw, r.URL.Path, v)
 			}
-			s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path,
+			s.log.DebugContext(ctx, "request", "method", r.Method, "path", r.URL.Path,
 				"status", sw.status, "dur", time.Since(start))
 		}()
 		head := sw.Header()
@@ -39,16 +39,16 @@ func (s *Server) wrap(h http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) recovered(w *statusWriter, r *http.Request, v any) {
-	if v == http.ErrAbortHandler { //nolint:errorlint // a sentinel by contract
+func (s *Server) recovered(ctx context.Context, w *statusWriter, path string, v any) {
+	if v == http.ErrAbortHandler { //nolint:errorlint // a value of panic, compared as net/http does
 		panic(v)
 	}
-	if r.Context().Err() != nil {
-		s.log.DebugContext(r.Context(), "client went away", "path", r.URL.Path, "err", v)
+	if ctx.Err() != nil {
+		s.log.DebugContext(ctx, "client went away", "path", path, "err", v)
 		return
 	}
 	id := faultID()
-	s.log.ErrorContext(r.Context(), "panic in a handler", "fault", id, "path", r.URL.Path, "err", v, "stack", string(debug.Stack()))
+	s.log.ErrorContext(ctx, "panic in a handler", "fault", id, "path", path, "err", v, "stack", string(debug.Stack()))
 	if w.status != 0 {
 		panic(http.ErrAbortHandler) // half an answer is out: cut the connection
 	}

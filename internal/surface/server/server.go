@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -50,8 +51,8 @@ type Server struct {
 	mux     *http.ServeMux // of the described interface alone
 	doc     []byte         // the OpenAPI document
 	handler http.Handler
-	closing context.Context // ends every stream when Serve ends
-	cancel  context.CancelFunc
+	closing chan struct{} // closed when Serve ends: every stream ends
+	close   func()
 }
 
 // New builds the server; nothing listens yet.
@@ -63,7 +64,8 @@ func New(deps Deps, opts Options) (*Server, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{deps: deps, opts: opts.withDefaults(), log: deps.Log, mux: http.NewServeMux()}
-	s.closing, s.cancel = context.WithCancel(context.Background())
+	s.closing = make(chan struct{})
+	s.close = sync.OnceFunc(func() { close(s.closing) })
 	s.describe()
 	s.routes()
 	doc, err := s.document()
@@ -92,11 +94,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	go func() { done <- hs.Serve(l) }()
 	select {
 	case err := <-done:
-		s.cancel()
+		s.close()
 		return core.E("server.serve", core.Unavailable, err, "serve on %s", l.Addr())
 	case <-ctx.Done():
 	}
-	s.cancel()
+	s.close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Grace)
 	defer cancel()
 	err := hs.Shutdown(grace)

@@ -91,9 +91,28 @@ func (s *Server) events(ctx context.Context, subject string, in *eventsIn) (*hum
 		}}, nil
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
-		r, w := humago.Unwrap(hctx)
-		s.follow(newStream(w), r.Context(), subject, after)
+		_, w := humago.Unwrap(hctx)
+		s.follow(ctx, newStream(w), subject, after)
 	}}, nil
+}
+
+// whileOpen is a context that ends with the server too. Its cancel waits for
+// the goroutine that watches.
+func (s *Server) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		select {
+		case <-s.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-watching
+	}
 }
 
 type followed struct {
@@ -103,10 +122,8 @@ type followed struct {
 
 // follow sends what comes until the client or the server goes away. One
 // goroutine reads the log; it ends with ctx, and follow waits for it.
-func (s *Server) follow(st *stream, ctx context.Context, subject string, after int64) { //nolint:revive // the stream is the receiver in spirit
-	ctx, cancel := context.WithCancel(ctx)
-	stopClosing := context.AfterFunc(s.closing, cancel)
-	defer stopClosing()
+func (s *Server) follow(ctx context.Context, st *stream, subject string, after int64) {
+	ctx, cancel := s.whileOpen(ctx)
 	ch := make(chan followed, 256)
 	go func() {
 		defer close(ch)
@@ -123,7 +140,7 @@ func (s *Server) follow(st *stream, ctx context.Context, subject string, after i
 	}()
 	defer func() {
 		cancel()
-		for range ch { //nolint:revive // wait for the reader to end
+		for range ch { // wait for the reader to end
 		}
 	}()
 	st.start()
@@ -163,17 +180,15 @@ func (s *Server) rerun(ctx context.Context, by core.Author, in *IDIn) (*huma.Str
 			return nil, err
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
-			r, w := humago.Unwrap(hctx)
-			s.streamRerun(r.Context(), newStream(w), id, by)
+			_, w := humago.Unwrap(hctx)
+			s.streamRerun(ctx, newStream(w), id, by)
 		}}, nil
 	})
 }
 
 func (s *Server) streamRerun(ctx context.Context, st *stream, id core.EvidenceID, by core.Author) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := s.whileOpen(ctx)
 	defer cancel()
-	stopClosing := context.AfterFunc(s.closing, cancel)
-	defer stopClosing()
 	type end struct {
 		res api.Rerun
 		err error
@@ -192,7 +207,7 @@ func (s *Server) streamRerun(ctx context.Context, st *stream, id core.EvidenceID
 	}()
 	defer func() {
 		cancel()
-		for range events { //nolint:revive // wait for the run to end
+		for range events { // wait for the run to end
 		}
 		<-done
 		close(done)

@@ -36,10 +36,8 @@ func (s *Server) terminal(w http.ResponseWriter, r *http.Request, id core.Sessio
 		return
 	}
 	conn.SetReadLimit(api.MaxFrame)
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := s.whileOpen(r.Context())
 	defer cancel()
-	stopClosing := context.AfterFunc(s.closing, cancel)
-	defer stopClosing()
 
 	// The library closes a connection whose Read is cancelled, so the reader
 	// of input ends by the closing of the connection and not by a context.

@@ -139,8 +139,6 @@ func (r *Run) begin() {
 	r.done(2, "context", "ok", "AGENTS.md, 1 check, 1 page", 40*time.Millisecond)
 }
 
-func exitCode(n int) *int { return &n }
-
 func (r *Run) tool(d time.Duration, name, title, output string, code *int) {
 	r.Emit(50*time.Millisecond, core.EventToolStarted, core.ToolData{Call: "c1", Tool: name, Title: title})
 	r.Emit(d, core.EventToolFinished, core.ToolData{Call: "c1", Tool: name, Title: title, Output: output, ExitCode: code, Failed: code != nil && *code != 0, Duration: d})
@@ -160,12 +158,12 @@ func (r *Run) work() {
 	r.Emit(time.Second, core.EventModelCall, model)
 	r.Emit(0, core.EventAgentThought, core.TextData{Text: "The discount is stored on the cart. Let me see where the total is made."})
 	r.Emit(0, core.EventAgentText, core.TextData{Text: "I will run the failing test first, to see the fault with my own eyes, and then read the code that computes the total of a cart."})
-	r.tool(3100*time.Millisecond, "run", "$ go test ./cart", "[exit code 1]\n--- FAIL: TestTotalWithDiscount (0.00s)\n    cart_test.go:31: got 100, want 90\nFAIL\nFAIL\tshop/cart\t0.004s\n", exitCode(1))
+	r.tool(3100*time.Millisecond, "run", "$ go test ./cart", "[exit code 1]\n--- FAIL: TestTotalWithDiscount (0.00s)\n    cart_test.go:31: got 100, want 90\nFAIL\nFAIL\tshop/cart\t0.004s\n", new(1))
 	r.tool(10*time.Millisecond, "read", "read cart/total.go", strings.Repeat("line\n", 40), nil)
 	r.tool(10*time.Millisecond, "edit", "edit cart/total.go", "-1 +1 lines", nil)
 	r.Emit(0, core.EventNetworkDenied, core.DeniedData{Host: "telemetry.example.com", Port: 443, Via: "dns", Reason: "not in the allow-list", Hint: "add it under network.allow in drydock.yaml", Count: 3})
 	r.Emit(time.Second, core.EventModelCall, model)
-	r.tool(2900*time.Millisecond, "run", "$ go test ./...", "[exit code 0]\n"+strings.Repeat("ok  \tshop/cart\t0.004s\n", 6), exitCode(0))
+	r.tool(2900*time.Millisecond, "run", "$ go test ./...", "[exit code 0]\n"+strings.Repeat("ok  \tshop/cart\t0.004s\n", 6), new(0))
 	r.w.mu.Lock()
 	d := digestOf([]byte(PNG))
 	r.w.blobs[d] = []byte(PNG)
@@ -205,8 +203,10 @@ func (r *Run) prove() {
 			{"id": map[string]string{"check": "test", "suite": "shop/cart", "name": "TestTotalWithDiscount"}, "class": "fixed", "cells": map[string][]string{"A": {"fail"}, "B": {"pass"}, "D": {"fail"}}, "message": "got 100, want 90"},
 			{"id": map[string]string{"check": "test", "suite": "shop/cart", "name": "TestEmpty"}, "class": "kept", "cells": map[string][]string{"A": {"pass"}, "B": {"pass"}}},
 		},
-		"runs": []map[string]any{{"cell": "B", "try": 1, "check": "test", "command": "go test -json ./...", "exit_code": 0, "duration_ns": 3e9,
-			"artifacts": []map[string]any{{"name": "B/test/stdout.log", "media_type": "text/plain", "digest": digestOf([]byte("log\n")), "size": 4}}}},
+		"runs": []map[string]any{{
+			"cell": "B", "try": 1, "check": "test", "command": "go test -json ./...", "exit_code": 0, "duration_ns": 3e9,
+			"artifacts": []map[string]any{{"name": "B/test/stdout.log", "media_type": "text/plain", "digest": digestOf([]byte("log\n")), "size": 4}},
+		}},
 		"pictures": []map[string]any{{"page": "cart", "changed": 0.012}},
 	})
 	r.w.evidence[id] = manifest

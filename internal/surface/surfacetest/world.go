@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ type World struct {
 	stops     map[core.SessionID]context.CancelCauseFunc
 	clientIDs map[string]core.PromptID
 
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // the life of the agents
 	cancel context.CancelFunc
 	agents sync.WaitGroup
 }
@@ -130,7 +131,7 @@ func Serve(t testing.TB, deps server.Deps, opts server.Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +248,8 @@ func find[T any](items []T, what, id string, is func(T) bool) (*T, error) {
 
 func reversed[T any](in []T) []T {
 	out := make([]T, 0, len(in))
-	for i := len(in) - 1; i >= 0; i-- {
-		out = append(out, in[i])
+	for _, v := range slices.Backward(in) {
+		out = append(out, v)
 	}
 	return out
 }

@@ -15,16 +15,13 @@ func Clean(s string) string {
 	if plain(s) {
 		return s
 	}
-	var out strings.Builder
-	out.Grow(len(s))
+	out := make([]byte, 0, len(s))
 	lineStart := 0 // in out, of the line being written
 	pendingCR := false
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if pendingCR && r != '\n' && r != '\r' && r != 0x1b {
-			kept := out.String()[:lineStart]
-			out.Reset()
-			out.WriteString(kept)
+			out = out[:lineStart]
 			pendingCR = false
 		}
 		switch {
@@ -38,19 +35,19 @@ func Clean(s string) string {
 			pendingCR = true
 		case r == '\n':
 			pendingCR = false
-			out.WriteByte('\n')
-			lineStart = out.Len()
+			out = append(out, '\n')
+			lineStart = len(out)
 		case r == '\t':
-			out.WriteByte('\t')
+			out = append(out, '\t')
 		case r == utf8.RuneError && n == 1:
-			out.WriteRune(utf8.RuneError)
+			out = utf8.AppendRune(out, utf8.RuneError)
 		case hidden(r):
 		default:
-			out.WriteString(s[i : i+n])
+			out = append(out, s[i:i+n]...)
 		}
 		i += n
 	}
-	return out.String()
+	return string(out)
 }
 
 // Line is Clean for what must stay on one line.

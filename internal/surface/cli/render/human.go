@@ -108,8 +108,5 @@ func Thousands(n int64) string {
 // Short is the start of a commit or a digest.
 func Short(s string) string {
 	s = strings.TrimPrefix(Line(s), "sha256:")
-	if len(s) > 10 {
-		return s[:10]
-	}
-	return s
+	return fmt.Sprintf("%.10s", s) // counts characters, not bytes
 }

@@ -98,10 +98,13 @@ var paint = regexp.MustCompile("\x1b\\[[0-9;]*m|\r\x1b\\[K")
 
 // FuzzEvents feeds hostile payloads to every kind of event.
 func FuzzEvents(f *testing.F) {
-	f.Add("\x1b]0;owned\x07", `{"text":"\u001b[2J"}`)
-	f.Add("title", `{"title":"x\r\ny","number":-1,"duration_ns":-5,"exit_code":3,"output":"\u009b1m"}`)
-	f.Add("x", `{"reasons":["\u202e"],"not_shown":null,"verdict":"\u0007"}`)
-	f.Add("x", `[]`)
+	for pick := range uint8(16) {
+		f.Add("\x1b]0;owned\x07\x1b[2J\u202e", "", pick)
+	}
+	f.Add("x", `{"text":"\u001b[2J"}`, uint8(7))
+	f.Add("title", `{"title":"x\r\ny","number":-1,"duration_ns":-5,"exit_code":3,"output":"\u009b1m"}`, uint8(7))
+	f.Add("x", `{"reasons":["\u202e"],"not_shown":null,"verdict":"\u0007"}`, uint8(7))
+	f.Add("x", `[]`, uint8(7))
 	kinds := []core.EventKind{
 		core.EventSessionCreated, core.EventSessionState, core.EventPromptQueued, core.EventPromptState, core.EventRunStarted, core.EventNodeStarted,
 		core.EventSandbox, core.EventPhase, core.EventService, core.EventAgentText, core.EventAgentThought, core.EventDelta, core.EventToolStarted, core.EventToolFinished, core.EventModelCall,
@@ -109,31 +112,35 @@ func FuzzEvents(f *testing.F) {
 		core.EventBudget, core.EventWarning, core.EventLog, core.EventBuildState, core.EventNodeFinished, core.EventRunFinished, "unknown.kind",
 	}
 	states := []string{"", `,"state":"failed"`, `,"state":"ready"`, `,"state":"running"`, `,"state":"dead"`, `,"state":"handed_over"`, `,"state":"done"`}
-	f.Fuzz(func(t *testing.T, text, data string) {
-		quoted, _ := json.Marshal(text)
-		for _, state := range states {
-			filled := `{"text":Q,"title":Q,"node":Q,"tool":Q,"output":Q,"message":Q,"hint":Q,"code":Q,"host":Q,"reason":Q,"question":Q,"id":Q,"body":Q,"path":Q,
+	f.Fuzz(func(t *testing.T, text, raw string, pick uint8) {
+		if n := int(pick) % (len(states) + 1); n < len(states) { // text in every field
+			quoted, _ := json.Marshal(text)
+			raw = `{"text":Q,"title":Q,"node":Q,"tool":Q,"output":Q,"message":Q,"hint":Q,"code":Q,"host":Q,"reason":Q,"question":Q,"id":Q,"body":Q,"path":Q,
 				"subject":Q,"commit":Q,"check":Q,"cell":Q,"detail":Q,"result":Q,"verdict":Q,"reasons":[Q],"not_shown":[Q],"evidence":Q,"name":Q,"url":Q,"phase":Q,
 				"service":Q,"model":Q,"outcome":Q,"what":Q,"spent":Q,"limit":Q,"cause":Q,"from":Q,"to":Q,"by":Q,"action":Q,"change":Q,"number":3,"snapshot":Q,
-				"author":{"handle":Q,"name":Q},"failure":{"message":Q,"command":Q,"output":Q,"hint":Q},"sandbox":Q,"prompt":Q` + state + `}`
-			filled = strings.ReplaceAll(filled, "Q", string(quoted))
-			for _, raw := range []string{data, filled} {
-				var out bytes.Buffer
-				o := render.Options{Out: &out, Width: 60, Style: render.Style{Color: true, Unicode: true}, Terminal: true, Live: true, Environment: "shop", Now: func() time.Time { return time.Unix(1e9, 0) }}
-				s, b := render.NewSession(o), render.NewBuild(o)
-				for _, k := range kinds {
-					e := core.Event{Kind: k, Seq: 1, Subject: text, Data: json.RawMessage(raw)}
-					s.Event(e)
-					s.Tick()
-					b.Event(e)
-					b.Tick()
-				}
-				s.Close()
-				b.Close()
-				if rest := paint.ReplaceAllString(out.String(), ""); dangerous(rest) {
-					t.Fatalf("text %q, data %q: %q", text, raw, rest)
-				}
-			}
+				"author":{"handle":Q,"name":Q},"failure":{"message":Q,"command":Q,"output":Q,"hint":Q},"sandbox":Q,"prompt":Q` + states[n] + `}`
+			raw = strings.ReplaceAll(raw, "Q", string(quoted))
+		}
+		var out bytes.Buffer
+		o := render.Options{Out: &out, Width: 60, Style: render.Style{Unicode: true}, Live: true, Environment: "shop", Now: func() time.Time { return time.Unix(1e9, 0) }}
+		if pick/8%2 == 0 { // else no sequence may be in the output at all
+			o.Style.Color, o.Terminal = true, true
+		}
+		s, b := render.NewSession(o), render.NewBuild(o)
+		for _, k := range kinds {
+			e := core.Event{Kind: k, Seq: 1, Subject: text, Data: json.RawMessage(raw)}
+			s.Event(e)
+			s.Tick()
+			b.Event(e)
+		}
+		s.Close()
+		b.Close()
+		rest := out.String()
+		if o.Terminal {
+			rest = paint.ReplaceAllString(rest, "")
+		}
+		if dangerous(rest) {
+			t.Fatalf("text %q, data %q: %q", text, raw, rest)
 		}
 	})
 }
@@ -163,15 +170,36 @@ func TestWrap(t *testing.T) {
 func TestHumanForms(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ got, want string }{
-		{render.Duration(0), "0 ms"}, {render.Duration(400 * time.Microsecond), "<1 ms"}, {render.Duration(142 * time.Millisecond), "142 ms"},
-		{render.Duration(3149 * time.Millisecond), "3.1 s"}, {render.Duration(59990 * time.Millisecond), "59.9 s"}, {render.Duration(125 * time.Second), "2 min 5 s"},
-		{render.Duration(2 * time.Minute), "2 min"}, {render.Duration(72 * time.Minute), "1 h 12 min"}, {render.Duration(100 * time.Hour), "4 d"},
-		{render.Ago(now.Add(-2*time.Second), now), "just now"}, {render.Ago(now.Add(-90*time.Second), now), "1 min ago"}, {render.Ago(now.Add(-30*time.Hour), now), "30 h ago"},
-		{render.Ago(now.Add(time.Hour), now), "in 1 h"}, {render.Ago(now.AddDate(0, -3, 0), now), "2025-10-02"}, {render.Ago(time.Time{}, now), "-"},
-		{render.Bytes(3), "3 B"}, {render.Bytes(1536), "1.5 KiB"}, {render.Bytes(612 << 20), "612 MiB"}, {render.Bytes(3 << 40), "3.0 TiB"},
-		{render.Thousands(1234567), "1 234 567"}, {render.Thousands(-12), "-12"}, {render.Count(1, "line"), "1 line"}, {render.Count(2, "line"), "2 lines"},
-		{render.FileName("../../etc/passwd"), "etc-passwd"}, {render.FileName("\x1b[0m"), "picture"}, {render.Cut("日本語", 4), "日…"},
-		{render.Money(2_500_000), "$2.50"}, {render.Money(4200), "$0.0042"}, {render.Cost(core.Cost{}), "$0"}, {render.Cost(core.Cost{Unknown: true}), "unknown"},
+		{render.Duration(0), "0 ms"},
+		{render.Duration(400 * time.Microsecond), "<1 ms"},
+		{render.Duration(142 * time.Millisecond), "142 ms"},
+		{render.Duration(3149 * time.Millisecond), "3.1 s"},
+		{render.Duration(59990 * time.Millisecond), "59.9 s"},
+		{render.Duration(125 * time.Second), "2 min 5 s"},
+		{render.Duration(2 * time.Minute), "2 min"},
+		{render.Duration(72 * time.Minute), "1 h 12 min"},
+		{render.Duration(100 * time.Hour), "4 d"},
+		{render.Ago(now.Add(-2*time.Second), now), "just now"},
+		{render.Ago(now.Add(-90*time.Second), now), "1 min ago"},
+		{render.Ago(now.Add(-30*time.Hour), now), "30 h ago"},
+		{render.Ago(now.Add(time.Hour), now), "in 1 h"},
+		{render.Ago(now.AddDate(0, -3, 0), now), "2025-10-02"},
+		{render.Ago(time.Time{}, now), "-"},
+		{render.Bytes(3), "3 B"},
+		{render.Bytes(1536), "1.5 KiB"},
+		{render.Bytes(612 << 20), "612 MiB"},
+		{render.Bytes(3 << 40), "3.0 TiB"},
+		{render.Thousands(1234567), "1 234 567"},
+		{render.Thousands(-12), "-12"},
+		{render.Count(1, "line"), "1 line"},
+		{render.Count(2, "line"), "2 lines"},
+		{render.FileName("../../etc/passwd"), "etc-passwd"},
+		{render.FileName("\x1b[0m"), "picture"},
+		{render.Cut("日本語", 4), "日…"},
+		{render.Money(2_500_000), "$2.50"},
+		{render.Money(4200), "$0.0042"},
+		{render.Cost(core.Cost{}), "$0"},
+		{render.Cost(core.Cost{Unknown: true}), "unknown"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

@@ -27,8 +27,8 @@ type Session struct {
 	oneLine int
 }
 
-// Both remember when it began and when we saw that, which is later when an
-// old log is shown.
+// Both remember when we saw the beginning: by our own clock, and for an old
+// log later than it was.
 type nodeState struct {
 	core.NodeData
 	at, seen time.Time
@@ -36,9 +36,9 @@ type nodeState struct {
 }
 
 type toolState struct {
-	title    string
-	at, seen time.Time
-	next     time.Duration // when to say that it still runs
+	title string
+	seen  time.Time
+	next  time.Duration // when to say that it still runs
 }
 
 type totals struct {
@@ -92,7 +92,7 @@ func (s *Session) Tick() {
 	if t := s.tool; t != nil && now.Sub(t.seen) >= t.next {
 		t.next *= 2
 		s.head()
-		s.line(2, s.o.Style.Dim("still running after "+coarse(now.Sub(t.at))+": "+Cut(t.title, s.o.Width-40)))
+		s.line(2, s.o.Style.Dim("still running after "+coarse(now.Sub(t.seen))+": "+Cut(t.title, s.o.Width-40)))
 	}
 	if s.node != nil && now.Sub(s.node.seen) > 3*time.Second {
 		s.head()
@@ -103,11 +103,11 @@ func (s *Session) Tick() {
 func (s *Session) draw() {
 	switch {
 	case s.tool != nil:
-		s.status(s.tool.title, s.tool.at)
+		s.status(s.tool.title, s.tool.seen)
 	case s.draft != "":
 		s.status(s.draft, time.Time{})
 	case s.node != nil:
-		s.status(first(s.doing, Line(s.node.Title)), latest(s.doingAt, s.node.at))
+		s.status(first(s.doing, Line(s.node.Title)), latest(s.doingAt, s.node.seen))
 	case s.doing != "":
 		s.status(s.doing, s.doingAt)
 	}
@@ -128,8 +128,9 @@ func latest(a, b time.Time) time.Time {
 }
 
 // busy sets what the bottom line says.
-func (s *Session) busy(text string, at time.Time) {
-	s.doing, s.doingAt = Line(text), at
+// The time is ours: the daemon's clock may be another.
+func (s *Session) busy(text string) {
+	s.doing, s.doingAt = Line(text), s.o.Now()
 }
 
 // Event shows one.
@@ -150,7 +151,7 @@ func (s *Session) Event(ev core.Event) {
 	case core.EventToolStarted:
 		d := Decode[core.ToolData](ev)
 		s.draft = ""
-		s.tool = &toolState{title: Line(d.Title), at: ev.Time, seen: s.o.Now(), next: 20 * time.Second}
+		s.tool = &toolState{title: Line(d.Title), seen: s.o.Now(), next: 20 * time.Second}
 	case core.EventToolFinished:
 		s.tool = nil
 		s.toolDone(Decode[core.ToolData](ev))
@@ -177,7 +178,7 @@ func (s *Session) rare(ev core.Event) {
 	case core.EventRunFinished:
 		s.runFinished(ev)
 	case core.EventSandbox:
-		s.sandbox(Decode[core.SandboxData](ev), ev.Time)
+		s.sandbox(Decode[core.SandboxData](ev))
 	case core.EventPhase:
 		s.phase(Decode[core.Phase](ev))
 	case core.EventService:
@@ -232,7 +233,7 @@ func (s *Session) nodeStarted(ev core.Event) {
 	s.node = &nodeState{NodeData: Decode[core.NodeData](ev), at: ev.Time, seen: s.o.Now()}
 	s.doing, s.draft, s.tool = "", "", nil
 	if s.node.Kind == "agent" {
-		s.busy("thinking", ev.Time)
+		s.busy("thinking")
 		s.head()
 	}
 }
@@ -315,7 +316,7 @@ func (s *Session) text(text string) {
 	s.gap()
 	s.para(2, text, nil)
 	s.gap()
-	s.busy("thinking", s.last)
+	s.busy("thinking")
 }
 
 func (s *Session) thought(text string) {

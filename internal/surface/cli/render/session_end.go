@@ -23,7 +23,7 @@ func (s *Session) prompt(ev core.Event) {
 			}
 			s.line(0, st.Cyan(st.either("▌ ", "| "))+l)
 		}
-		s.busy("waiting for a place", ev.Time)
+		s.busy("waiting for a place")
 	case d.State == core.PromptRemoved:
 		s.line(0, st.Dim("prompt "+Line(string(d.Prompt))+" was withdrawn"))
 	case d.State == core.PromptQueued && d.Reason != "":
@@ -36,19 +36,19 @@ func (s *Session) sessionState(ev core.Event) {
 	st := s.o.Style
 	switch core.SessionState(d.To) {
 	case core.SessionQueued:
-		s.busy(first(Line(d.Reason), "waiting for a place"), ev.Time)
+		s.busy(first(Line(d.Reason), "waiting for a place"))
 	case core.SessionStarting:
-		s.busy("starting", ev.Time)
+		s.busy("starting")
 	case core.SessionRunning:
-		s.busy("working", ev.Time)
+		s.busy("working")
 	case core.SessionWaiting:
 		s.head()
 		s.line(2, st.Warn()+" "+st.Yellow("waiting for a person")+reason(d.Reason))
-		s.busy("waiting for a person", ev.Time)
+		s.busy("waiting for a person")
 	case core.SessionStopping:
 		s.head()
 		s.line(2, st.Warn()+" stopping"+reason(d.Reason))
-		s.busy("stopping", ev.Time)
+		s.busy("stopping")
 	case core.SessionFailed:
 		s.doing = ""
 	case core.SessionIdle, core.SessionArchived:
@@ -59,7 +59,7 @@ func (s *Session) sessionState(ev core.Event) {
 func (s *Session) runStarted(ev core.Event) {
 	s.runAt = ev.Time
 	s.totals = totals{}
-	s.busy("starting", ev.Time)
+	s.busy("starting")
 }
 
 // endWords says how a run ended.

@@ -67,7 +67,7 @@ func (s *Session) toolDone(d core.ToolData) {
 	if !inline {
 		s.output(lines, d)
 	}
-	s.busy("thinking", s.last)
+	s.busy("thinking")
 }
 
 func dimTail(st Style, tail string) string {
@@ -128,13 +128,13 @@ func (s *Session) fold(lines []string, limit, indent int) {
 	}
 }
 
-func (s *Session) sandbox(d core.SandboxData, at time.Time) {
+func (s *Session) sandbox(d core.SandboxData) {
 	st := s.o.Style
 	switch d.State {
 	case core.SandboxCreating:
-		s.busy("making a sandbox", at)
+		s.busy("making a sandbox")
 	case core.SandboxRunning:
-		from := ""
+		from := Words(d.From)
 		switch d.From {
 		case "files":
 			from = "from files"
@@ -142,8 +142,6 @@ func (s *Session) sandbox(d core.SandboxData, at time.Time) {
 			from = "from a memory image"
 		case "running":
 			from = "was running"
-		default:
-			from = Words(d.From)
 		}
 		facts := []string{"sandbox ready"}
 		if from != "" {
@@ -173,7 +171,7 @@ func (s *Session) phase(d core.Phase) {
 		return
 	}
 	if d.Duration == 0 && !d.Cached {
-		s.busy(name, s.last)
+		s.busy(name)
 		return
 	}
 	if d.Cached {
@@ -196,7 +194,7 @@ func (s *Session) service(d core.ServiceData) {
 			s.para(4, Clean(d.Detail), st.Dim)
 		}
 	case "starting", "waiting":
-		s.busy("starting service "+d.Service, s.last)
+		s.busy("starting service " + d.Service)
 	}
 }
 

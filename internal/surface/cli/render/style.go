@@ -22,7 +22,7 @@ func (s Style) Green(t string) string  { return s.paint("32", t) }
 func (s Style) Yellow(t string) string { return s.paint("33", t) }
 func (s Style) Cyan(t string) string   { return s.paint("36", t) }
 
-// Good, Bad, and the other marks start lines.
+// Good and its siblings are marks that start lines.
 func (s Style) Good() string { return s.Green(s.either("✓", "ok")) }
 func (s Style) Bad() string  { return s.Red(s.either("✗", "!!")) }
 func (s Style) Warn() string { return s.Yellow(s.either("!", "!")) }

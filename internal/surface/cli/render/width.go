@@ -102,10 +102,10 @@ func wrapLine(line string, n int) []string {
 			cur, used, empty = hang, Width(hang), true
 		}
 		for w > n-used && empty { // a word longer than a line
-			head := head(word, n-used)
-			out = append(out, cur+head)
-			word = word[len(head):]
-			w = Width(word)
+			start := head(word, n-used)
+			out = append(out, cur+start)
+			word = word[len(start):]
+			w -= Width(start)
 			cur, used = hang, Width(hang)
 		}
 		if !empty {
