@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,8 +144,8 @@ func (d *Daemon) openEnvironments(found registries.Settings) error {
 // layer that has the file. The file is data of an image, and only chooses among
 // settings.
 func (d *Daemon) distribution(h sandbox.Handle) distribution {
-	for i := len(h.Layers) - 1; i >= 0; i-- {
-		root, err := os.OpenRoot(h.Layers[i])
+	for _, v := range slices.Backward(h.Layers) {
+		root, err := os.OpenRoot(v)
 		if err != nil {
 			continue
 		}

@@ -257,14 +257,12 @@ func (d Deps) deliver(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 		return blueprint.Outcome{}, err
 	}
 	title := s.Title
-	if title == "" {
+	if title == "" || strings.HasSuffix(title, "...") { // made from the prompt, and cut within a word
 		title = subject(v.Job, "")
 	}
-	var notes []string
-	v.Data.Get(keyNotes, &notes)
 	change, err := d.Deliverer.Deliver(ctx, Delivery{
 		Key: string(v.Job.Run.ID), Job: v.Job, Title: title, Base: s.Base, Branch: s.Branch, Head: text(v, keyHead),
-		Body: body(v.Job, proof, text(v, keySummary), notes), Authors: authors, Evidence: proof.Evidence, Verdict: proof.Verdict,
+		Body: body(v.Job, proof, text(v, keySummary)), Authors: authors, Evidence: proof.Evidence, Verdict: proof.Verdict,
 	})
 	if err != nil {
 		return blueprint.Outcome{}, err
@@ -280,20 +278,13 @@ func (d Deps) deliver(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 }
 
 // body puts the platform's facts first and the agent's words last, folded.
-func body(job blueprint.Job, proof Proof, summary string, notes []string) string {
+func body(job blueprint.Job, proof Proof, summary string) string {
 	var b strings.Builder
 	b.WriteString(proof.Markdown)
-	if len(notes) > 0 {
-		b.WriteString("\n### To know\n\n")
-		for _, n := range notes {
-			fmt.Fprintf(&b, "- %s\n", n)
-		}
-	}
 	fmt.Fprintf(&b, "\n### Asked by %s\n\n%s\n", job.Prompt.Author.Name, quote(head(clean(job.Prompt.Text), 4000)))
 	if summary = strings.TrimSpace(clean(summary)); summary != "" {
 		fmt.Fprintf(&b, "\n<details><summary>What the agent says (its own words, not evidence)</summary>\n\n%s\n\n</details>\n", quote(head(summary, 8000)))
 	}
-	fmt.Fprintf(&b, "\nSession %s, run %s.\n", job.Session.ID, job.Run.ID)
 	return b.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -407,14 +408,14 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 }
 
 func names(list []recipe.Service) string {
-	out := ""
+	var out strings.Builder
 	for i, s := range list {
 		if i > 0 {
-			out += ", "
+			out.WriteString(", ")
 		}
-		out += s.Name
+		out.WriteString(s.Name)
 	}
-	return out
+	return out.String()
 }
 
 // catchUp moves the working tree to where the session stands.

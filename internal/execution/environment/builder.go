@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -273,13 +272,6 @@ func (b *Builder) pump() {
 			b.pump()
 		})
 	}
-}
-
-// busy names the environments with a running build.
-func (b *Builder) busy() []core.EnvironmentID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.running))
 }
 
 // finish writes the end of a build: the row, the environment's new snapshot if

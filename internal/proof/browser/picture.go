@@ -200,8 +200,7 @@ func (b *Browser) Picture(ctx context.Context, req Request) (Shot, error) {
 		if ctx.Err() != nil {
 			return Shot{}, core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "page %s", req.URL)
 		}
-		var known *core.Error
-		if errors.As(err, &known) {
+		if _, ok := errors.AsType[*core.Error](err); ok {
 			return shot, err
 		}
 		return shot, core.E(op, core.Unavailable, err, "page %s", req.URL)

@@ -198,8 +198,8 @@ func (t *tap) point(indent int, m []string) {
 	if name == "-" {
 		name = ""
 	}
-	if strings.HasSuffix(name, "{") { // TAP 14 keeps "{" for buffered subtests
-		name = strings.TrimSpace(strings.TrimSuffix(name, "{"))
+	if before, ok := strings.CutSuffix(name, "{"); ok { // TAP 14 keeps "{" for buffered subtests
+		name = strings.TrimSpace(before)
 	}
 	name = strings.NewReplacer(`\#`, `#`, `\\`, `\`).Replace(name)
 	if name == "" {

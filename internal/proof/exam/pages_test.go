@@ -192,7 +192,7 @@ func TestShopWithPages(t *testing.T) {
 	if text := evidence.Markdown(got, evidence.MarkdownOptions{}); !strings.Contains(text, "new console error: `new fault`") {
 		t.Errorf("summary:\n%s", text)
 	}
-	if _, err := http.Get(address); err == nil { //nolint:bodyclose,noctx // it must fail
+	if _, err := http.Get(address); err == nil { //nolint:forbidigo // it must fail
 		t.Error("a server was left running")
 	}
 }
