@@ -108,7 +108,9 @@ func (w *world) start() {
 			w.mu.Unlock()
 			return err
 		},
-		Mirror: w.mirror,
+		Mirror: func(ctx context.Context, env core.Environment) (*mirror.Mirror, error) {
+			return w.mirror(ctx, env.Source)
+		},
 		Base: func(ctx context.Context, req environment.BaseRequest) (environment.BaseImage, error) {
 			if w.newBase != nil {
 				return w.newBase(ctx, req)
@@ -313,7 +315,7 @@ func TestBuild(t *testing.T) {
 		t.Fatalf("layers %v, error %v", layers, err)
 	}
 	for name, want := range map[string]string{
-		"deps/made": "yes blue\n", "deps/warm": "warm\n", "code.txt": "code\n", "litter": "",
+		"deps/made": "yes blue\n", "deps/warm": "warm\n", "code.txt": "code\n", "litter": "litter\n",
 	} {
 		data, _ := os.ReadFile(filepath.Join(layers[0], "workspace", name))
 		if string(data) != want {
@@ -651,7 +653,7 @@ func TestHarvestThereAndBack(t *testing.T) {
 		t.Errorf("after the harvest the status is %q", got)
 	}
 	err = m.CheckoutBundle(t.Context(), nil, base, "drydock/work")
-	if err != nil || w.shell(m, "cat code.txt; ls") != "code\ncode.txt\ndeps\ndrydock.yaml" {
+	if err != nil || w.shell(m, "cat code.txt; ls") != "code\ncode.txt\ndeps\ndrydock.yaml\nlitter" {
 		t.Errorf("back at the base: %v, %s", err, w.shell(m, "ls -la"))
 	}
 	if err := m.CheckoutBundle(t.Context(), nil, strings.Repeat("1", 40), "x"); err == nil {

@@ -15,6 +15,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/snapshot"
+	"drydock/internal/gitcmd"
 	"drydock/internal/gitcmd/mirror"
 	"drydock/internal/store"
 )
@@ -49,11 +50,11 @@ func (b *Builder) environment(ctx context.Context, req *BuildRequest) (core.Envi
 		return core.Environment{}, core.E(op, core.Invalid, nil, "%q is not a name of an environment: letters, digits and dashes, at most 63", clip(name, 80)).
 			WithHint("give it a name with --name")
 	}
-	m, err := b.deps.Mirror(ctx, req.Source)
+	source, err := gitcmd.ParseSource(req.Source)
 	if err != nil {
 		return core.Environment{}, err
 	}
-	req.Source = m.Source()
+	req.Source = source.URL
 	env, err := b.deps.DB.Environment(ctx, name)
 	if err == nil {
 		if env.Source != req.Source && env.Snapshot == "" {
@@ -150,7 +151,7 @@ func (b *Builder) Recipe(ctx context.Context, id core.EnvironmentID) (RecipeText
 	if err != nil {
 		return RecipeText{}, err
 	}
-	m, err := b.deps.Mirror(ctx, env.Source)
+	m, err := b.deps.Mirror(ctx, env)
 	if err != nil {
 		return RecipeText{}, err
 	}

@@ -2,7 +2,6 @@ package environment
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -110,7 +109,7 @@ func (l *buildLog) send(all bool) {
 	if int64(len(text)) > l.eventLeft {
 		text = text[:max(l.eventLeft, 0)]
 		if l.eventLeft > 0 {
-			text += fmt.Sprintf("\n[more output is in the log file of the build]\n")
+			text += "\n[more output is in the log file of the build]\n"
 		}
 		l.eventLeft = 0
 	} else {

@@ -178,7 +178,7 @@ func (m *Machine) tail(ctx context.Context, id guest.ProcessID, name string, s g
 	if err != nil {
 		return ""
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	buf := make([]byte, outputTail)
 	n := 0
 	for n < len(buf) {

@@ -65,7 +65,7 @@ func (m *Machine) copyOutput(ctx context.Context, id guest.ProcessID, offset int
 	if err != nil {
 		return offset, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	buf := make([]byte, 32<<10)
 	var lost int64
 	for {
