@@ -7,11 +7,20 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
+	"drydock/internal/config"
+	"drydock/internal/daemon"
+	"drydock/internal/doctor"
+	"drydock/internal/proof/evidence"
+	"drydock/internal/surface/api"
 	"drydock/internal/surface/cli"
 )
 
@@ -25,7 +34,120 @@ func run() int {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	env := cli.System(os.Getenv)
 	env.Version = version()
+	env.Serve = func(ctx context.Context, o cli.ServeOptions) error {
+		return daemon.Run(ctx, daemon.RunOptions{
+			ConfigFile: o.ConfigFile, State: o.State, Listen: o.Listen, Verbose: o.Verbose, Version: env.Version, Stderr: o.Stderr, Ready: o.Ready,
+		})
+	}
+	env.Doctor = runDoctor
+	env.Demo = demoHost(env.Version)
+	env.Verify = verify
+	env.Config = cli.ConfigFuncs{Check: checkConfig, Show: showConfig, Schema: showSchema}
 	return cli.Main(ctx, os.Args[1:], env)
+}
+
+func runDoctor(ctx context.Context, o cli.DoctorOptions) ([]cli.DoctorCheck, error) {
+	cfg, err := config.Load(config.Find(o.ConfigFile, config.OS), config.OS)
+	if err != nil {
+		return nil, err
+	}
+	if o.State != "" {
+		cfg.StateDir = o.State
+	}
+	report := doctor.Run(ctx, doctor.Options{Config: cfg, Env: config.OS, Environ: config.Environ()})
+	out := make([]cli.DoctorCheck, 0, len(report.Checks))
+	for _, c := range report.Checks {
+		status := map[doctor.State]string{doctor.OK: "ok", doctor.Warn: "warning", doctor.Lack: "failed"}[c.State]
+		detail := c.Found
+		if c.Means != "" {
+			detail += "; " + c.Means
+		}
+		out = append(out, cli.DoctorCheck{Name: c.Name, Status: status, Detail: detail, Fix: c.Fix})
+	}
+	return out, nil
+}
+
+func checkConfig(file string) []error {
+	err := config.Check(config.Find(file, config.OS), config.OS)
+	if err == nil {
+		return nil
+	}
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		return many.Unwrap()
+	}
+	return []error{err}
+}
+
+func showConfig(file string, defaults bool, w io.Writer) error {
+	cfg := config.Default()
+	if !defaults {
+		var err error
+		if cfg, err = config.Load(config.Find(file, config.OS), config.OS); err != nil {
+			return err
+		}
+	}
+	text, err := cfg.Show()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+func showSchema(w io.Writer) error {
+	text, err := config.Schema()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// verify checks a bundle without a daemon: with the key of the state directory
+// where there is one, else with the key that stands in DRYDOCK_EVIDENCE_KEY.
+func verify(ctx context.Context, file string) (api.Verified, error) {
+	keys, err := trustedKeys()
+	if err != nil {
+		return api.Verified{}, err
+	}
+	report, err := evidence.Verify(ctx, file, keys)
+	if err != nil {
+		return api.Verified{}, err
+	}
+	out := api.Verified{Good: report.OK, Evidence: report.Repository + " " + report.Head, Signer: report.Key, Verdict: string(report.Verdict), Faults: []string{}}
+	for _, p := range report.Problems {
+		out.Faults = append(out.Faults, fmt.Sprintf("%s is %s: %s", p.What, p.Kind, p.Text))
+	}
+	return out, nil
+}
+
+func trustedKeys() ([]evidence.PublicKey, error) {
+	for _, name := range []string{os.Getenv("DRYDOCK_EVIDENCE_KEY"), stateDir() + "/keys/evidence.pub"} {
+		if name == "" {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			return evidence.ParsePublicKeys(text)
+		}
+	}
+	return nil, nil
+}
+
+func stateDir() string {
+	for i, a := range os.Args {
+		if v, ok := strings.CutPrefix(a, "--state="); ok {
+			return v
+		}
+		if a == "--state" && i+1 < len(os.Args) {
+			return os.Args[i+1]
+		}
+	}
+	if v := os.Getenv("DRYDOCK_STATE"); v != "" {
+		return v
+	}
+	return cli.DefaultState
 }
 
 // version is the commit this binary was built from, where Go recorded it.

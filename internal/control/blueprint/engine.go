@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drydock/internal/core"
+	"drydock/internal/store"
 )
 
 // Job is one run to execute or to go on with.
@@ -18,7 +19,7 @@ type Job struct {
 	Session core.Session
 	Prompt  core.Prompt
 	Run     core.Run
-	Fence   int64 // every write of the run carries it; an older one is refused
+	Fence   store.Fence // every write of the run carries it; an older one is refused
 	Resumed bool
 }
 
@@ -83,6 +84,9 @@ type Journal interface {
 	Visits(ctx context.Context, run core.RunID) (map[string]int, error)
 	// Leave closes the attempt, moves the run to next and stores data.
 	Leave(ctx context.Context, job Job, att core.Attempt, spec Node, out Outcome, next string, data Data) error
+	// Rest notes that an attempt was put aside on purpose: going on with it is
+	// no restart.
+	Rest(ctx context.Context, job Job, att core.Attempt) error
 	// Skip moves the run without an attempt (a spent node).
 	Skip(ctx context.Context, job Job, node, next, why string) error
 	// Load reads the run again: position and data.
@@ -253,6 +257,14 @@ func (e *Engine) ending(state core.RunState, data Data) Ending {
 	return end
 }
 
+// Pause is returned by a step that must wait for something outside the run: a
+// spent budget, a question to a person. Execute returns it and the position
+// stays; the same visit goes on when the run is executed again.
+type Pause struct{ Err error }
+
+func (p *Pause) Error() string { return p.Err.Error() }
+func (p *Pause) Unwrap() error { return p.Err }
+
 // errWallClock is the cause when the whole run took too long.
 var errWallClock = errors.New("the run's wall clock is used up")
 
@@ -276,6 +288,9 @@ func (e *Engine) visit(ctx context.Context, m Machine, job Job, run core.Run, at
 		data.Set(KeyFailure, core.Failure{Code: "crash_loop", Message: out.Detail, Hint: "look at the daemon's log for what ends it"})
 	} else {
 		out, err = e.run(ctx, m, run, v)
+	}
+	if _, pause := errors.AsType[*Pause](err); pause {
+		return "", errors.Join(err, e.deps.Journal.Rest(ctx, job, att))
 	}
 	if err != nil {
 		return "", err
@@ -311,6 +326,9 @@ func (e *Engine) run(ctx context.Context, m Machine, run core.Run, v *Visit) (Ou
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return Outcome{}, cause // stop, shutdown, lost lease: the position stays
+		}
+		if _, pause := errors.AsType[*Pause](err); pause {
+			return Outcome{}, err
 		}
 		if inner.Err() != nil && v.Spec.On[ResultTimeout] != "" {
 			return Outcome{Result: ResultTimeout, Detail: timeoutText(inner, m, v)}, nil

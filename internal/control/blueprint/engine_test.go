@@ -91,6 +91,13 @@ func (m *memory) Leave(_ context.Context, _ blueprint.Job, att core.Attempt, _ b
 	return nil
 }
 
+func (m *memory) Rest(_ context.Context, _ blueprint.Job, att core.Attempt) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resumes[att.ID]--
+	return m.tick()
+}
+
 func (m *memory) Skip(_ context.Context, _ blueprint.Job, node, next, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,6 +256,27 @@ func TestStopLeavesThePosition(t *testing.T) {
 	}
 	if j.run.Node != "judge" {
 		t.Errorf("position = %q, want judge", j.run.Node)
+	}
+}
+
+func TestPauseKeepsTheVisit(t *testing.T) {
+	j, ready := newMemory(), false
+	e := engine(t, loop, j, func(v *blueprint.Visit) (blueprint.Outcome, error) {
+		if !ready {
+			return blueprint.Outcome{}, &blueprint.Pause{Err: core.E("x", core.Exhausted, nil, "the budget is spent")}
+		}
+		return blueprint.Outcome{Result: "good", Detail: string(v.Attempt)}, nil
+	})
+	if _, err := e.Execute(t.Context(), blueprint.Job{Run: j.run}); !core.Is(err, core.Exhausted) && core.KindOf(errors.Unwrap(err)) != core.Exhausted {
+		t.Fatalf("err = %v, want the pause", err)
+	}
+	ready = true
+	end, err := e.Execute(t.Context(), blueprint.Job{Run: j.run, Resumed: true})
+	if err != nil || end.State != core.RunDone {
+		t.Fatalf("ending = %+v, %v", end, err)
+	}
+	if n := len(j.attempts); n != 2 {
+		t.Errorf("%d attempts, want 2: a pause is not a new try", n)
 	}
 }
 

@@ -53,6 +53,9 @@ type Handle struct {
 	// From the Network, for whoever sets up the inside.
 	Env      []string   // proxy variables and the like, of every process
 	Resolver netip.Addr // for /etc/resolv.conf; invalid means none
+
+	// Origin is the caller's own: the snapshot that Layers belong to.
+	Origin string
 }
 
 // Cause says why a sandbox is dead.

@@ -89,7 +89,7 @@ func (nobody) CreateToken(context.Context, core.Author, api.CreateToken) (api.Cr
 	return api.CreatedToken{}, core.E("server.token", core.Denied, nil, "no tokens here")
 }
 
-func (nobody) ListTokens(context.Context, core.Page) ([]api.Token, string, error) {
+func (nobody) ListTokens(context.Context, core.Author, core.Page) ([]api.Token, string, error) {
 	return nil, "", nil
 }
 

@@ -50,7 +50,7 @@ type Deps struct {
 type Tokens interface {
 	Authenticate(ctx context.Context, secret string) (core.Author, error)
 	CreateToken(ctx context.Context, by core.Author, token api.CreateToken) (api.CreatedToken, error)
-	ListTokens(ctx context.Context, page core.Page) ([]api.Token, string, error)
+	ListTokens(ctx context.Context, by core.Author, page core.Page) ([]api.Token, string, error)
 	RevokeToken(ctx context.Context, by core.Author, id core.TokenID) error
 }
 

@@ -33,8 +33,8 @@ func (s *Server) miscRoutes() {
 			return ok(t), err
 		})
 	register(s, route{id: "list-tokens", method: "GET", path: "/tokens", tag: "tokens", have: true, summary: "List tokens, without their secrets"},
-		func(ctx context.Context, _ core.Author, in *PageIn) (*out[api.List[api.Token]], error) {
-			items, next, err := tokens.ListTokens(ctx, in.page())
+		func(ctx context.Context, by core.Author, in *PageIn) (*out[api.List[api.Token]], error) {
+			items, next, err := tokens.ListTokens(ctx, by, in.page())
 			return listOf(items, next), err
 		})
 	register(s, route{id: "revoke-token", method: "DELETE", path: "/tokens/{id}", tag: "tokens", status: 204, have: true, summary: "Revoke a token"},

@@ -36,7 +36,7 @@ func (s tokens) CreateToken(_ context.Context, _ core.Author, req api.CreateToke
 	return made, nil
 }
 
-func (s tokens) ListTokens(_ context.Context, p core.Page) ([]api.Token, string, error) {
+func (s tokens) ListTokens(_ context.Context, _ core.Author, p core.Page) ([]api.Token, string, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	byID := map[core.TokenID]api.Token{}

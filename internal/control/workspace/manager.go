@@ -1,0 +1,508 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drydock/internal/control/blueprint"
+	"drydock/internal/control/codechange"
+	"drydock/internal/core"
+	"drydock/internal/execution/environment"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/gitcmd/mirror"
+	"drydock/internal/store"
+)
+
+// Log appends events of sessions.
+type Log interface {
+	Append(ctx context.Context, subject string, events ...core.Event) ([]core.Event, error)
+}
+
+// Deps are the parts a Manager speaks to.
+type Deps struct {
+	DB        *store.DB
+	Launcher  *environment.Launcher
+	Snapshots environment.Snapshots
+	// Mirror opens the mirror of an environment's repository; Refresh brings
+	// what it follows up to date with the source, and may be nil.
+	Mirror  func(ctx context.Context, env core.Environment) (*mirror.Mirror, error)
+	Refresh func(ctx context.Context, env core.Environment) error
+	Events  Log
+	Log     *slog.Logger
+}
+
+// Manager opens and puts away workspaces.
+type Manager struct {
+	d Deps
+
+	mu   sync.Mutex
+	open map[core.SessionID]*Workspace
+	busy map[core.SessionID]chan struct{} // one opening or putting away at a time
+}
+
+// New returns a Manager.
+func New(d Deps) *Manager {
+	return &Manager{d: d, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}}
+}
+
+// lock waits until nobody else opens or closes the session's workspace.
+func (m *Manager) lock(ctx context.Context, id core.SessionID) (unlock func(), err error) {
+	for {
+		m.mu.Lock()
+		wait, taken := m.busy[id]
+		if !taken {
+			done := make(chan struct{})
+			m.busy[id] = done
+			m.mu.Unlock()
+			return func() {
+				m.mu.Lock()
+				delete(m.busy, id)
+				m.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		m.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Mirror implements codechange.Workspaces.
+func (m *Manager) Mirror(ctx context.Context, env core.EnvironmentID) (*mirror.Mirror, error) {
+	e, err := m.d.DB.Environment(ctx, string(env))
+	if err != nil {
+		return nil, err
+	}
+	return m.d.Mirror(ctx, e)
+}
+
+// Sync implements codechange.Workspaces.
+func (m *Manager) Sync(ctx context.Context, env core.EnvironmentID) error {
+	e, err := m.d.DB.Environment(ctx, string(env))
+	if err != nil {
+		return err
+	}
+	var refreshErr error
+	if m.d.Refresh != nil {
+		refreshErr = m.d.Refresh(ctx, e)
+	}
+	repo, err := m.d.Mirror(ctx, e)
+	if err != nil {
+		return err
+	}
+	if _, err := repo.Sync(ctx); err != nil {
+		return err
+	}
+	return refreshErr
+}
+
+// sandboxOf finds the sandbox of a session that is not gone, or NotFound.
+func (m *Manager) sandboxOf(ctx context.Context, id core.SessionID) (store.Sandbox, error) {
+	rows, err := m.d.DB.SandboxesOf(ctx, string(id))
+	if err != nil {
+		return store.Sandbox{}, err
+	}
+	for _, row := range rows {
+		if row.State != core.SandboxGone && row.Purpose == environment.PurposeSession {
+			return row, nil
+		}
+	}
+	return store.Sandbox{}, core.E("workspace.sandbox", core.NotFound, nil, "session %s has no sandbox", id)
+}
+
+// Open implements codechange.Workspaces.
+func (m *Manager) Open(ctx context.Context, job blueprint.Job) (codechange.Workspace, error) {
+	unlock, err := m.lock(ctx, job.Session.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	m.mu.Lock()
+	w := m.open[job.Session.ID]
+	m.mu.Unlock()
+	if w != nil {
+		if status, err := w.machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
+			return w, nil
+		}
+		m.forget(job.Session.ID)
+	}
+	s, err := m.d.DB.Session(ctx, job.Session.ID)
+	if err != nil {
+		return nil, err
+	}
+	o := &opening{m: m, job: job, s: s}
+	w, err = o.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.open[s.ID] = w
+	m.mu.Unlock()
+	return w, nil
+}
+
+func (m *Manager) forget(id core.SessionID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.open, id)
+}
+
+// Living returns the open workspace of a session, also one that an earlier
+// process left running, or Unavailable when the session has no sandbox now.
+func (m *Manager) Living(ctx context.Context, id core.SessionID) (*Workspace, error) {
+	m.mu.Lock()
+	w := m.open[id]
+	m.mu.Unlock()
+	if w != nil {
+		return w, nil
+	}
+	return nil, core.E("workspace.living", core.Unavailable, nil, "session %s has no running sandbox", id).
+		WithHint("its files come back with the next prompt; `drydock session diff %s` shows its work", id)
+}
+
+// PutAway implements codechange.Workspaces: the working tree goes to the
+// mirror, services end in order, the files become the session's snapshot and
+// the sandbox goes away. A session without a sandbox is put away already.
+func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
+	unlock, err := m.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := m.d.DB.Session(ctx, id)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	w := m.open[id]
+	m.mu.Unlock()
+	m.forget(id)
+	start := time.Now()
+	var machine *environment.Machine
+	if w != nil {
+		machine = w.machine
+	} else {
+		row, err := m.sandboxOf(ctx, id)
+		if core.Is(err, core.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		machine, err = m.d.Launcher.Adopt(ctx, row.ID)
+		if core.Is(err, core.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	snap, err := m.freeze(ctx, s, machine)
+	if err != nil {
+		return err
+	}
+	return m.tell(ctx, blueprint.Job{Session: s}, core.EventSandbox, core.SandboxData{
+		Sandbox: machine.ID(), State: core.SandboxGone, Snapshot: snap.ID, Cause: "put away", Duration: time.Since(start),
+	})
+}
+
+// freeze makes the files of a machine, living or dead, the session's snapshot.
+func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine) (core.Snapshot, error) {
+	snap, err := machine.Freeze(ctx, snapshot.Draft{Environment: s.Environment, Session: s.ID, Commit: s.Head})
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	if _, err := m.d.DB.UpdateSession(ctx, s.ID, func(row *core.Session) error {
+		row.Snapshot, row.Sandbox = snap.ID, ""
+		return nil
+	}); err != nil {
+		return core.Snapshot{}, err
+	}
+	return snap, machine.Close(ctx)
+}
+
+// Kill ends a session's sandbox at once; its files are kept.
+func (m *Manager) Kill(ctx context.Context, id core.SessionID) error { return m.PutAway(ctx, id) }
+
+// Keep says whether a sandbox that an earlier process left still has an owner:
+// those of sessions do, builds and rooms start anew.
+func (m *Manager) Keep(ctx context.Context) func(row store.Sandbox) bool {
+	return func(row store.Sandbox) bool {
+		if row.Purpose != environment.PurposeSession {
+			return false
+		}
+		s, err := m.d.DB.Session(ctx, core.SessionID(row.Owner))
+		return err == nil && s.State != core.SessionArchived
+	}
+}
+
+func (m *Manager) tell(ctx context.Context, job blueprint.Job, kind core.EventKind, data any) error {
+	e := core.NewEvent(kind, data)
+	e.Run, e.Actor = job.Run.ID, "platform"
+	_, err := m.d.Events.Append(ctx, string(job.Session.ID), e)
+	return err
+}
+
+// opening is one attempt to give a session its sandbox.
+type opening struct {
+	m   *Manager
+	job blueprint.Job
+	s   core.Session
+}
+
+func (o *opening) tell(ctx context.Context, kind core.EventKind, data any) error {
+	return o.m.tell(ctx, o.job, kind, data)
+}
+
+func (o *opening) phase(ctx context.Context) func(core.Phase) {
+	return func(p core.Phase) {
+		if err := o.tell(ctx, core.EventPhase, p); err != nil {
+			o.m.d.Log.Warn("a phase was not recorded", "session", o.s.ID, "err", err)
+		}
+	}
+}
+
+func (o *opening) open(ctx context.Context) (*Workspace, error) {
+	repo, err := o.m.Mirror(ctx, o.s.Environment)
+	if err != nil {
+		return nil, err
+	}
+	rec, _, err := environment.ReadRecipe(ctx, repo, o.s.BaseCommit)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workspace{m: o.m, session: o.s, repo: repo, recipe: rec}
+	found, err := o.adopt(ctx, w)
+	if err != nil || found {
+		return w, err
+	}
+	return w, o.launch(ctx, w)
+}
+
+// adopt goes on with the sandbox that is there. A dead one is frozen, so that
+// launch finds its files.
+func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
+	row, err := o.m.sandboxOf(ctx, o.s.ID)
+	if core.Is(err, core.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	machine, err := o.m.d.Launcher.Adopt(ctx, row.ID)
+	if core.Is(err, core.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	status, err := machine.Status(ctx)
+	if err != nil {
+		return false, err
+	}
+	switch status.State {
+	case core.SandboxRunning:
+		w.machine = machine
+		if w.place, err = machine.Place(ctx); err != nil {
+			return false, err
+		}
+		return true, o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: row.ID, State: core.SandboxRunning, From: "running"})
+	case core.SandboxFrozen:
+		return false, o.frozen(ctx, machine) // putting it away was cut off
+	}
+	why := (&environment.DeadError{Sandbox: row.ID, Status: status}).Error()
+	if err := o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: row.ID, State: core.SandboxDead, Cause: string(status.Cause)}); err != nil {
+		return false, err
+	}
+	if err := o.tell(ctx, core.EventWarning, core.WarningData{
+		Code: "sandbox_died", Message: why + "; its files are kept, a new one goes on from them",
+		Hint: "if this comes again, raise the limits in drydock.yaml",
+	}); err != nil {
+		return false, err
+	}
+	return false, o.frozen(ctx, machine)
+}
+
+// frozen makes the files of a sandbox that does not run what comes next.
+func (o *opening) frozen(ctx context.Context, machine *environment.Machine) error {
+	snap, err := o.m.freeze(ctx, o.s, machine)
+	o.s.Snapshot = snap.ID
+	return err
+}
+
+func (o *opening) environmentSnapshot(ctx context.Context) (core.SnapshotID, error) {
+	env, err := o.m.d.DB.Environment(ctx, string(o.s.Environment))
+	if err != nil {
+		return "", err
+	}
+	if env.Snapshot == "" {
+		return "", core.E("workspace.open", core.Unavailable, nil, "environment %s has no good build", env.Name).
+			WithHint("build it: drydock env build %s", env.Source)
+	}
+	return env.Snapshot, nil
+}
+
+// launch starts a sandbox from the newest snapshot and catches up.
+func (o *opening) launch(ctx context.Context, w *Workspace) error {
+	start := time.Now()
+	from, fresh := o.s.Snapshot, false
+	if from == "" {
+		var err error
+		if from, err = o.environmentSnapshot(ctx); err != nil {
+			return err
+		}
+		fresh = true
+	}
+	manifest, err := o.m.d.Snapshots.Get(ctx, from)
+	if err != nil {
+		return err
+	}
+	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
+		Snapshot: from, Purpose: environment.PurposeSession, Owner: string(o.s.ID), Policy: &w.recipe.Network,
+		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx),
+	})
+	if err != nil {
+		return err
+	}
+	w.machine = machine
+	fail := func(err error) error {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if closeErr := machine.Close(clean); closeErr != nil {
+			o.m.d.Log.Warn("a sandbox that did not start could not be removed", "sandbox", machine.ID(), "err", closeErr)
+		}
+		return err
+	}
+	if err := o.catchUp(ctx, w, manifest, fresh); err != nil {
+		return fail(err)
+	}
+	if len(w.recipe.Services) > 0 {
+		begin := time.Now()
+		if _, err := machine.StartServices(ctx); err != nil {
+			return fail(err)
+		}
+		o.phase(ctx)(core.Phase{Name: environment.PhaseServices, Duration: time.Since(begin), Detail: names(w.recipe.Services)})
+	}
+	if fresh {
+		if err := machine.IgnoreUntracked(ctx); err != nil {
+			return fail(err)
+		}
+	}
+	if _, err := o.m.d.DB.UpdateSession(ctx, o.s.ID, func(row *core.Session) error {
+		row.Sandbox = machine.ID()
+		return nil
+	}); err != nil {
+		return fail(err)
+	}
+	return o.tell(ctx, core.EventSandbox, core.SandboxData{
+		Sandbox: machine.ID(), State: core.SandboxRunning, Snapshot: from, From: "files", Duration: time.Since(start),
+	})
+}
+
+func names(list []recipe.Service) string {
+	out := ""
+	for i, s := range list {
+		if i > 0 {
+			out += ", "
+		}
+		out += s.Name
+	}
+	return out
+}
+
+// catchUp moves the working tree to where the session stands.
+func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.Manifest, fresh bool) error {
+	start := time.Now()
+	place := o.s.Head
+	if place == "" {
+		place = o.s.BaseCommit
+	}
+	branch := o.s.Branch
+	if branch == "" {
+		branch = "drydock/session"
+	}
+	m := w.machine
+	if fresh {
+		if err := o.checkout(ctx, w, place, branch, manifest.Commit); err != nil {
+			return err
+		}
+		detail := fmt.Sprintf("%.12s", place)
+		if manifest.Commit != place {
+			again, err := needsSetup(ctx, w.repo, manifest.Commit, place)
+			if err != nil {
+				return err
+			}
+			if again {
+				detail += ", dependencies moved: setup again"
+				if err := m.RunSetup(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: detail})
+		return nil
+	}
+	before, err := m.Place(ctx)
+	if err != nil {
+		return err
+	}
+	w.place = before
+	if before == place {
+		return nil
+	}
+	return o.follow(ctx, w, before, place, branch)
+}
+
+// follow moves a session's own working tree from before to place. Files that
+// equal place already stay untouched; edits that nobody committed are carried
+// over, or kept aside where they do not fit.
+func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branch string) error {
+	start := time.Now()
+	wip, err := w.Harvest(ctx)
+	if err != nil {
+		return err
+	}
+	trees := map[string]string{}
+	for _, c := range []string{wip, before, place} {
+		if trees[c], err = w.repo.Tree(ctx, c); err != nil {
+			return err
+		}
+	}
+	// What equals place already is untouched by a checkout of it.
+	clean := trees[wip] == trees[place] || trees[wip] == trees[before]
+	if err := o.checkout(ctx, w, place, branch, before); err != nil {
+		return err
+	}
+	if !clean {
+		fits, err := w.machine.CarryOver(ctx, before)
+		if err != nil {
+			return err
+		}
+		if !fits {
+			if err := o.tell(ctx, core.EventWarning, core.WarningData{
+				Code:    "edits_kept_aside",
+				Message: fmt.Sprintf("edits that were not delivered do not fit onto %.12s; they are kept as commit %s", place, wip),
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: fmt.Sprintf("%.12s", place)})
+	return nil
+}
+
+// checkout brings a commit in and remembers it as the place.
+func (o *opening) checkout(ctx context.Context, w *Workspace, place, branch string, have ...string) error {
+	if err := w.machine.CheckoutMirror(ctx, w.repo, environment.Checkout{Commit: place, Branch: branch, Base: o.s.Base, Have: have}); err != nil {
+		return err
+	}
+	w.place = place
+	return w.machine.MarkPlace(ctx, place)
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+
+	"drydock/internal/core"
+	"drydock/internal/delivery/change"
+	"drydock/internal/delivery/forge"
+	"drydock/internal/surface/api"
+	"drydock/internal/surface/server"
+)
+
+// changes gives the interface changes and their review.
+type changes struct{ s *change.Service }
+
+var (
+	_ server.Changes = changes{}
+	_ server.Review  = changes{}
+)
+
+func (c changes) Get(ctx context.Context, ref string) (core.Change, error) { return c.s.Get(ctx, ref) }
+
+func (c changes) List(ctx context.Context, f core.ChangeFilter, page core.Page) ([]core.Change, string, error) {
+	return c.s.List(ctx, f, page)
+}
+
+func (c changes) Commits(ctx context.Context, id core.ChangeID) ([]api.Commit, error) {
+	list, err := c.s.Commits(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Commit, 0, len(list))
+	for _, k := range list {
+		out = append(out, api.Commit{ID: k.ID, Subject: k.Subject, Body: k.Message, Author: k.Author.Name, Email: k.Author.Email, Time: k.Time})
+	}
+	return out, nil
+}
+
+func (c changes) Diff(ctx context.Context, id core.ChangeID) (string, error) {
+	d, err := c.s.Diff(ctx, id, forge.DiffOptions{})
+	return d.Patch, err
+}
+
+func (c changes) Comments(ctx context.Context, id core.ChangeID) ([]core.Comment, error) {
+	return c.s.Comments(ctx, id)
+}
+
+func (c changes) ChangeApprovals(ctx context.Context, id core.ChangeID) ([]core.ChangeApproval, error) {
+	return c.s.Approvals(ctx, id)
+}
+
+func (c changes) Comment(ctx context.Context, id core.ChangeID, by core.Author, body, path string, line int) (core.Comment, error) {
+	return c.s.Comment(ctx, forge.NewComment{Change: id, Author: by, Body: body, Path: path, Line: line})
+}
+
+func (c changes) Approve(ctx context.Context, id core.ChangeID, by core.Author, head, note string) (core.ChangeApproval, error) {
+	return c.s.Approve(ctx, forge.NewApproval{Change: id, By: by, Head: head, Note: note})
+}
+
+func (c changes) Merge(ctx context.Context, id core.ChangeID, by core.Author, method, head string) (core.Change, error) {
+	return c.s.Merge(ctx, forge.MergeRequest{Change: id, By: by, Method: forge.Method(method), Head: head})
+}
+
+func (c changes) Close(ctx context.Context, id core.ChangeID, by core.Author, _ string) (core.Change, error) {
+	return c.s.Close(ctx, id, by)
+}
+
+func (c changes) Reopen(ctx context.Context, id core.ChangeID, by core.Author) (core.Change, error) {
+	return c.s.Reopen(ctx, id, by)
+}

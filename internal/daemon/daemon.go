@@ -1,0 +1,333 @@
+// Package daemon wires the parts together and runs them. It is the only place
+// that names adapters: drivers, forges, agents, providers.
+//
+// It holds no logic of its own beyond joining what does not know each other:
+// small adapters between a consumer's interface and somebody's type.
+//
+// Start brings a daemon up on a state directory and returns when it answers;
+// Close takes it down and leaves running sandboxes alone, which the next Start
+// adopts. One state directory has one daemon at a time; several daemons with
+// different ones run side by side.
+//
+//	d, err := daemon.Start(ctx, daemon.Options{State: dir, Listen: "127.0.0.1:0", ...})
+//	defer d.Close(ctx)
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drydock/internal/containment"
+	"drydock/internal/containment/egress"
+	"drydock/internal/control/access"
+	"drydock/internal/control/blueprint"
+	"drydock/internal/control/codechange"
+	"drydock/internal/control/event"
+	"drydock/internal/control/proving"
+	"drydock/internal/control/session"
+	"drydock/internal/control/workspace"
+	"drydock/internal/core"
+	"drydock/internal/delivery/change"
+	"drydock/internal/delivery/forge/local"
+	"drydock/internal/execution/environment"
+	"drydock/internal/execution/image"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/gitcmd"
+	"drydock/internal/harness/model"
+	"drydock/internal/proof/evidence"
+	"drydock/internal/store"
+	"drydock/internal/store/blob"
+)
+
+const shutdownTimeout = 60 * time.Second
+
+// Options of a daemon.
+type Options struct {
+	State   string // directory; made when missing
+	Listen  string // address of the interface
+	Runsc   string // path of runsc
+	Init    string // path of drydock-init
+	Driver  string // "runsc" (default) or "fake", which isolates nothing and is for tests
+	Version string
+	Environ []string // of the process: certificates, proxies
+	Log     *slog.Logger
+	Redact  func(string) string // removes secrets from text that is kept; may be nil
+
+	Operator  core.Author               // who the token of the state directory belongs to
+	Providers map[string]model.Provider // by the name before the slash of a model
+	Prices    *model.Table
+	Model     string // default of new sessions
+	Budget    core.Budget
+	Limits    core.Limits // where a recipe says nothing
+
+	MaxSessions  int // that run at once; default 4
+	MaxSandboxes int // of all purposes at once; default twice as many and two
+	MaxBuilds    int // environment builds at once; default 1
+	Reruns       int
+	NoPictures   bool
+	Turns        int // model calls in one attempt
+	Ranges       []netip.Prefix
+	Allow        []string // what every sandbox may reach besides its recipe's
+	Connections  int      // of one sandbox at once
+	Upstream     egress.Upstream
+	Gate         codechange.Gate
+	NoApproval   bool // merging needs nobody's approval
+	Images       image.Options
+}
+
+// Daemon is a running one.
+type Daemon struct {
+	opts Options
+	log  *slog.Logger
+	lock *os.File
+
+	db         *store.DB
+	events     *event.Log
+	network    *containment.Network
+	driver     sandbox.Driver
+	snapshots  *overlay.Store
+	launcher   *environment.Launcher
+	builder    *environment.Builder
+	sessions   *session.Service
+	workspaces *workspace.Manager
+	prover     *proving.Prover
+	access     *access.Service
+	engine     *blueprint.Engine
+	forge      *local.Forge
+	repos      *repositories
+	changes    *change.Service
+	crier      *townCrier
+	runtime    snapshot.Runtime
+	git        *gitcmd.Git
+	images     *image.Store
+	blobs      *blob.Store
+	key        evidence.Key
+	denials    *denials
+
+	listener net.Listener
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
+	failed   chan error
+}
+
+// dir makes a directory of the state.
+func (d *Daemon) dir(name string) (string, error) {
+	dir := filepath.Join(d.opts.State, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", core.E("daemon.start", core.Unavailable, err, "state directory %s", dir)
+	}
+	return dir, nil
+}
+
+// Start brings a daemon up.
+func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
+	state, err := filepath.Abs(opts.State)
+	if err != nil || opts.State == "" {
+		return nil, core.E("daemon.start", core.Invalid, err, "state directory %q", opts.State)
+	}
+	opts.State = state
+	if opts.MaxSessions <= 0 {
+		opts.MaxSessions = 4
+	}
+	if opts.MaxSandboxes < opts.MaxSessions+2 {
+		opts.MaxSandboxes = 2*opts.MaxSessions + 2
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Daemon{opts: opts, log: opts.Log, failed: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+			defer cancel()
+			_ = d.Close(clean)
+		}
+	}()
+	for _, part := range []func(context.Context) error{
+		d.lockState, d.openStore, d.openExecution, d.openDelivery, d.openControl, d.recover, d.serve,
+	} {
+		if err := part(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// lockState refuses a second daemon on the same directory.
+func (d *Daemon) lockState(context.Context) error {
+	if _, err := d.dir("."); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(d.opts.State, "daemon.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return core.E("daemon.start", core.Unavailable, err, "lock of the state directory %s", d.opts.State)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return core.E("daemon.start", core.Conflict, nil, "another daemon runs on %s", d.opts.State).
+			WithHint("stop it, or give this one a directory of its own with --state")
+	}
+	d.lock = f
+	return nil
+}
+
+func (d *Daemon) openStore(ctx context.Context) error {
+	var err error
+	if d.db, err = store.Open(ctx, store.Options{Path: filepath.Join(d.opts.State, "drydock.db")}); err != nil {
+		return err
+	}
+	d.events = event.New(d.db, event.Options{})
+	dir, err := d.dir("blobs")
+	if err != nil {
+		return err
+	}
+	if d.blobs, err = blob.New(dir); err != nil {
+		return err
+	}
+	keys, err := d.dir("keys")
+	if err != nil {
+		return err
+	}
+	if d.key, err = evidence.LoadKey(filepath.Join(keys, "evidence.pem")); err != nil {
+		return err
+	}
+	d.access = access.New(d.db)
+	operator := d.opts.Operator
+	if operator.Name == "" {
+		operator.Name, operator.Email = "Operator", "operator@localhost"
+	}
+	return d.access.Bootstrap(ctx, filepath.Join(d.opts.State, "token"), operator)
+}
+
+// recover takes over what an earlier process left, before anything new starts.
+func (d *Daemon) recover(ctx context.Context) error {
+	if err := d.snapshots.Recover(ctx); err != nil {
+		return err
+	}
+	if err := d.launcher.Recover(ctx, d.workspaces.Keep(ctx)); err != nil {
+		return err
+	}
+	if d.network != nil {
+		living, err := d.driver.List(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := d.network.Recover(ctx, living); err != nil {
+			return err
+		}
+	}
+	return d.builder.Start(ctx)
+}
+
+// serve opens the interface and lets the runners go.
+func (d *Daemon) serve(ctx context.Context) error {
+	handler, err := d.handler()
+	if err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	if d.listener, err = lc.Listen(ctx, "tcp", d.opts.Listen); err != nil {
+		return core.E("daemon.start", core.Unavailable, err, "listen on %s", d.opts.Listen).
+			WithHint("is another daemon there? give another address with --listen")
+	}
+	if err := writeFile(filepath.Join(d.opts.State, "api.addr"), d.URL()+"\n"); err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = stop
+	for _, loop := range []func(context.Context) error{
+		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
+		d.sessions.Run,
+		d.denials.run,
+		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
+	} {
+		d.wg.Go(func() {
+			if err := loop(run); err != nil && run.Err() == nil {
+				select {
+				case d.failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// URL is where the interface answers.
+func (d *Daemon) URL() string {
+	if d.listener == nil {
+		return ""
+	}
+	return "http://" + d.listener.Addr().String()
+}
+
+// Failed delivers the error of a part that ended by itself.
+func (d *Daemon) Failed() <-chan error { return d.failed }
+
+// Close ends everything but sandboxes: runs stay where they are and go on with
+// the next Start. It is safe after a failed Start.
+func (d *Daemon) Close(ctx context.Context) error {
+	if d.stop != nil {
+		d.stop()
+	}
+	d.wg.Wait()
+	if d.builder != nil {
+		_ = d.builder.Close()
+	}
+	var errs []error
+	if d.launcher != nil {
+		errs = append(errs, d.launcher.Close())
+	}
+	if d.driver != nil {
+		errs = append(errs, d.driver.Close())
+	}
+	if d.network != nil {
+		errs = append(errs, d.network.Close())
+	}
+	if d.db != nil {
+		errs = append(errs, d.db.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Teardown is Close, and then removes every sandbox and network of this
+// instance: nothing of it is left on the host but its state directory.
+func (d *Daemon) Teardown(ctx context.Context) error {
+	if d.stop != nil {
+		d.stop()
+	}
+	d.wg.Wait()
+	errs := []error{d.builder.Close(), d.launcher.Close()}
+	ids, err := d.driver.List(ctx)
+	errs = append(errs, err)
+	for _, id := range ids {
+		errs = append(errs, d.driver.Destroy(ctx, id))
+	}
+	errs = append(errs, d.driver.Close())
+	if d.network != nil {
+		errs = append(errs, d.network.Teardown(ctx))
+	}
+	return errors.Join(append(errs, d.db.Close(), d.lock.Close())...)
+}
+
+func writeFile(path, text string) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
+		return core.E("daemon.start", core.Unavailable, err, "write %s", path)
+	}
+	return os.Rename(tmp, path)
+}
