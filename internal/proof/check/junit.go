@@ -2,6 +2,7 @@ package check
 
 import (
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,12 +127,7 @@ func (j *junit) printing() bool {
 }
 
 func (j *junit) isOpen(name string) bool {
-	for _, s := range j.stack {
-		if s == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(j.stack, name)
 }
 
 func (j *junit) write(s string) {

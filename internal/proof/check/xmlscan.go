@@ -267,8 +267,8 @@ func nameStart(c byte) bool {
 }
 
 func parseTag(raw string) xmlToken {
-	if strings.HasSuffix(raw, "\x00") {
-		return xmlToken{kind: xmlText, text: "<" + sanitise(strings.TrimSuffix(raw, "\x00"))}
+	if text, ok := strings.CutSuffix(raw, "\x00"); ok {
+		return xmlToken{kind: xmlText, text: "<" + sanitise(text)}
 	}
 	t := xmlToken{kind: xmlStart, raw: "<" + sanitise(raw) + ">"}
 	body := raw

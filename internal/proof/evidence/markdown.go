@@ -67,8 +67,14 @@ func verdictLine(r exam.Result) string {
 		class exam.Class
 		word  string
 	}{
-		{exam.ClassFixed, "fixed"}, {exam.ClassKept, "kept"}, {exam.ClassNew, "new"}, {exam.ClassBroken, "broken"},
-		{exam.ClassChanged, "changed expectations"}, {exam.ClassGone, "gone"}, {exam.ClassSkipped, "newly skipped"}, {exam.ClassNewFlake, "new flakes"},
+		{exam.ClassFixed, "fixed"},
+		{exam.ClassKept, "kept"},
+		{exam.ClassNew, "new"},
+		{exam.ClassBroken, "broken"},
+		{exam.ClassChanged, "changed expectations"},
+		{exam.ClassGone, "gone"},
+		{exam.ClassSkipped, "newly skipped"},
+		{exam.ClassNewFlake, "new flakes"},
 	} {
 		if n := counts[c.class]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, c.word))

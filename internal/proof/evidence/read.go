@@ -49,8 +49,7 @@ func load(ctx context.Context, p string) (*held, error) {
 		err = h.loadTar(ctx, p)
 	}
 	if err != nil {
-		var e *core.Error
-		if errors.As(err, &e) {
+		if _, known := errors.AsType[*core.Error](err); known {
 			return nil, err
 		}
 		return nil, core.E(op, core.Invalid, err, "bundle %s", p)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"drydock/internal/proof/check"
@@ -335,10 +336,8 @@ func (r *checkRun) guard(code string) { r.Record.Guards = append(r.Record.Guards
 
 func (r *checkRun) guarded(codes ...string) bool {
 	for _, g := range r.Record.Guards {
-		for _, c := range codes {
-			if g == c {
-				return true
-			}
+		if slices.Contains(codes, g) {
+			return true
 		}
 	}
 	return false

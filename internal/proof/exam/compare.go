@@ -63,9 +63,9 @@ func (r *row) state(c Cell) state {
 
 func (r *row) last(c Cell) try {
 	list := r.tries[c]
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].status.Red() {
-			return list[i]
+	for _, t := range slices.Backward(list) {
+		if t.status.Red() {
+			return t
 		}
 	}
 	if len(list) > 0 {

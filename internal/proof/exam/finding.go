@@ -40,16 +40,22 @@ func (e *engine) find(f Finding) {
 func (e *engine) findings(ctx context.Context) {
 	e.recipeFindings()
 	for _, f := range e.plan.harness {
-		e.find(Finding{Code: FindHarness, Path: f.Path, NeedsAck: true,
-			Text: fmt.Sprintf("%s was %s: it decides how tests run", f.Path, f.Status)})
+		e.find(Finding{
+			Code: FindHarness, Path: f.Path, NeedsAck: true,
+			Text: fmt.Sprintf("%s was %s: it decides how tests run", f.Path, f.Status),
+		})
 	}
 	for _, p := range e.plan.mixed {
-		e.find(Finding{Code: FindHarness, Path: p, NeedsAck: true,
-			Text: fmt.Sprintf("the scripts or the test configuration in %s were changed", p)})
+		e.find(Finding{
+			Code: FindHarness, Path: p, NeedsAck: true,
+			Text: fmt.Sprintf("the scripts or the test configuration in %s were changed", p),
+		})
 	}
 	for _, f := range e.plan.scripts {
-		e.find(Finding{Code: FindScript, Path: f.Path, NeedsAck: true,
-			Text: fmt.Sprintf("%s was %s: a check calls it", f.Path, f.Status)})
+		e.find(Finding{
+			Code: FindScript, Path: f.Path, NeedsAck: true,
+			Text: fmt.Sprintf("%s was %s: a check calls it", f.Path, f.Status),
+		})
 	}
 	e.vendorFindings()
 	e.fastFindings()
@@ -285,7 +291,7 @@ func pickHunk(hunks []hunk, r CaseRow, file string) (hunk, bool) {
 		if file != "" && (path.Base(file) == path.Base(h.path)) || strings.Contains(r.ID.Suite, path.Base(h.path)) {
 			s += 4
 		}
-		for _, line := range strings.Split(h.old, "\n") {
+		for line := range strings.SplitSeq(h.old, "\n") {
 			if t := strings.TrimSpace(line); len(t) > 8 && strings.Contains(r.Message, t) {
 				s += 8
 			}
@@ -321,8 +327,10 @@ func (e *engine) assertionCounts(ctx context.Context) {
 		}
 		was, is := len(assertionRE.FindAll(before.Data, -1)), len(assertionRE.FindAll(after.Data, -1))
 		if is < was {
-			e.find(Finding{Code: FindFewer, Path: f.Path, NeedsAck: true,
-				Text: fmt.Sprintf("%s has %d assertions where it had %d", f.Path, is, was)})
+			e.find(Finding{
+				Code: FindFewer, Path: f.Path, NeedsAck: true,
+				Text: fmt.Sprintf("%s has %d assertions where it had %d", f.Path, is, was),
+			})
 		}
 	}
 }
@@ -357,11 +365,15 @@ func (e *engine) addedLines(ctx context.Context) {
 				text := clip(strings.TrimSpace(l.Line), 300)
 				switch r := role[file.NewName]; {
 				case r == RoleCode && knowsRE.MatchString(l.Line):
-					e.find(Finding{Code: FindKnowsTests, Path: file.NewName, Line: line, New: text, NeedsAck: true,
-						Text: fmt.Sprintf("%s:%d asks whether it runs in a test", file.NewName, line)})
+					e.find(Finding{
+						Code: FindKnowsTests, Path: file.NewName, Line: line, New: text, NeedsAck: true,
+						Text: fmt.Sprintf("%s:%d asks whether it runs in a test", file.NewName, line),
+					})
 				case r.tests() && skipRE.MatchString(l.Line):
-					e.find(Finding{Code: FindSkipMark, Path: file.NewName, Line: line, New: text,
-						Text: fmt.Sprintf("%s:%d can keep cases from running", file.NewName, line)})
+					e.find(Finding{
+						Code: FindSkipMark, Path: file.NewName, Line: line, New: text,
+						Text: fmt.Sprintf("%s:%d can keep cases from running", file.NewName, line),
+					})
 				}
 				line++
 			}

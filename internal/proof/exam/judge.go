@@ -104,7 +104,7 @@ func decide(r *Result, s summary) (Verdict, string, []string) {
 }
 
 func nothing(r *Result, _ summary) (Verdict, string, []string) {
-	why := ""
+	var why string
 	switch {
 	case r.Exam.Head == "":
 		why = "there is no commit"
