@@ -23,7 +23,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	env := cli.System(os.Getenv)
+	env := cli.System()
 	env.Version = version()
 	return cli.Main(ctx, os.Args[1:], env)
 }
