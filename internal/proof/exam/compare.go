@@ -2,6 +2,7 @@ package exam
 
 import (
 	"slices"
+	"time"
 
 	"drydock/internal/proof/check"
 )
@@ -23,6 +24,7 @@ type try struct {
 	fault   check.Fault
 	message string
 	file    string
+	took    time.Duration
 }
 
 // row gathers one case from all cells.
@@ -70,6 +72,17 @@ func (r *row) last(c Cell) try {
 		return list[len(list)-1]
 	}
 	return try{}
+}
+
+// fastest is the shortest time a case took in a cell, 0 if nobody told.
+func (r *row) fastest(c Cell) time.Duration {
+	var best time.Duration
+	for i, t := range r.tries[c] {
+		if i == 0 || t.took < best {
+			best = t.took
+		}
+	}
+	return best
 }
 
 // oldCell is the cell that tells what the old code does with the case as it
@@ -149,7 +162,7 @@ func expand(c check.Case) []try {
 	if c.Derived {
 		return nil
 	}
-	one := try{status: c.Status, fault: c.Fault, message: c.Message, file: c.File}
+	one := try{status: c.Status, fault: c.Fault, message: c.Message, file: c.File, took: c.Duration}
 	if !c.Mixed() {
 		return []try{one}
 	}

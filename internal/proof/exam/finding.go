@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 
@@ -50,6 +51,8 @@ func (e *engine) findings(ctx context.Context) {
 		e.find(Finding{Code: FindScript, Path: f.Path, NeedsAck: true,
 			Text: fmt.Sprintf("%s was %s: a check calls it", f.Path, f.Status)})
 	}
+	e.vendorFindings()
+	e.fastFindings()
 	hunks := e.testHunks(ctx)
 	e.caseFindings(hunks)
 	e.assertionCounts(ctx)
@@ -77,6 +80,42 @@ func (e *engine) recipeFindings() {
 			text = fmt.Sprintf("%s was %s: %s; the base's recipe was run", f.Path, f.Status, strings.Join(edits, "; "))
 		}
 		e.find(Finding{Code: FindRecipe, Path: f.Path, Text: text, NeedsAck: len(edits) > 0 || e.exam.BranchChecks == nil && f.Status != "added"})
+	}
+}
+
+var frameworkRE = regexp.MustCompile(`/(testify|gomega|ginkgo|go-cmp|gotest\.tools|quicktest|is|jest|vitest|chai|mocha|expect|sinon|pytest|nose|rspec|minitest|phpunit|junit|hamcrest|assertj)[/@.-]`)
+
+// vendorFindings looks at committed code of others. It comes with a raised
+// dependency; edited by itself, or where it is a test library, it is a way to
+// make every test pass.
+func (e *engine) vendorFindings() {
+	raised := slices.ContainsFunc(e.result.Files, func(f FileChange) bool { return f.Role.dependencies() })
+	n := 0
+	for _, f := range e.result.Files {
+		if f.Role != RoleVendor || raised && !frameworkRE.MatchString("/"+f.Path) {
+			continue
+		}
+		if n++; n > 20 {
+			return
+		}
+		e.find(Finding{Code: FindVendor, Path: f.Path, NeedsAck: true, Text: fmt.Sprintf("%s was %s: it is other people's code, and tests may rest on it", f.Path, f.Status)})
+	}
+}
+
+// fastFindings names cases that now take next to no time.
+func (e *engine) fastFindings() {
+	byCheck := map[string][]string{}
+	for _, r := range e.rows() {
+		a, b := r.fastest(CellA), r.fastest(CellB)
+		if r.state(CellA) == green && r.state(CellB) == green && a >= time.Second && b < a/100 {
+			byCheck[r.id.Check] = append(byCheck[r.id.Check], r.id.String())
+		}
+	}
+	for _, c := range e.exam.Checks {
+		if names := byCheck[c.Name]; len(names) > 0 {
+			e.find(Finding{Code: FindFast, Text: fmt.Sprintf("%s a hundred times faster than on the base: %s",
+				plural(len(names), "case is", "cases are"), list(names, 10))})
+		}
 	}
 }
 

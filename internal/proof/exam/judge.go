@@ -54,7 +54,7 @@ func summarise(r *Result) summary {
 	}
 	for _, f := range r.Files {
 		switch f.Role {
-		case RoleCode, RoleManifest, RoleLock, RoleScript:
+		case RoleCode, RoleManifest, RoleLock, RoleScript, RoleVendor:
 			s.behaviour = true
 		case RoleTest, RoleTestData, RoleHarness:
 			s.tests = true
@@ -282,6 +282,12 @@ func noTestFails(r *Result, s summary) (Verdict, string, []string) {
 			plural(n, "case is", "cases are"), pick(n, "it does not build or run", "they do not build or run"), names(s.weak, 5))
 	}
 	passing := passingOnOld(s)
+	for _, f := range r.Faults {
+		if f.Cell == CellD {
+			passing = "the new tests could not be run on the old code: " + f.Text
+			break
+		}
+	}
 	switch r.Exam.Kind {
 	case KindRefactor:
 		return "", "", nil

@@ -51,6 +51,9 @@ func mergeJSON(base, branch []byte, keys []string) ([]byte, bool) {
 	for _, k := range keys {
 		before, had := old[k]
 		now, has := cur[k]
+		if (k == "scripts" || k == "tasks") && onlyAdds(before, now) {
+			continue
+		}
 		switch {
 		case had && (!has || !sameJSON(before, now)):
 			cur[k], changed = before, true
@@ -69,7 +72,38 @@ func mergeJSON(base, branch []byte, keys []string) ([]byte, bool) {
 	return append(out, '\n'), true
 }
 
+// onlyAdds reports whether a table of commands has all it had before, and new
+// ones that nothing which was there calls.
+func onlyAdds(before, now json.RawMessage) bool {
+	var old, cur map[string]json.RawMessage
+	if len(before) > 0 && json.Unmarshal(before, &old) != nil || json.Unmarshal(now, &cur) != nil {
+		return false
+	}
+	for name, command := range old {
+		if !sameJSON(command, cur[name]) {
+			return false
+		}
+	}
+	for name := range cur {
+		_, known := old[name]
+		for _, hook := range []string{"pre", "post"} {
+			if rest, ok := strings.CutPrefix(name, hook); ok && !known {
+				if _, hooked := old[rest]; hooked || slices.Contains([]string{"install", "pare", "test", "start"}, rest) {
+					return false
+				}
+			}
+		}
+		if !known && (name == "test" || name == "install" || name == "prepare") {
+			return false
+		}
+	}
+	return true
+}
+
 func sameJSON(a, b json.RawMessage) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
 	var x, y bytes.Buffer
 	if json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
 		return bytes.Equal(a, b)

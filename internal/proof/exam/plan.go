@@ -69,7 +69,7 @@ func (e *engine) planFile(ctx context.Context, f *FileChange) error {
 			e.plan.scripts = append(e.plan.scripts, *f)
 			e.overlayC(f, oldPath, before)
 		}
-	case f.Role == RoleLock:
+	case f.Role == RoleLock, f.Role == RoleVendor:
 		e.plan.behaviour = true
 	case f.Role == RoleCode:
 		e.plan.behaviour = true
@@ -138,7 +138,7 @@ func words(shell string) []string {
 }
 
 func strictness(r Role) int {
-	return slices.Index([]Role{RoleDoc, RoleCI, RoleCode, RoleLock, RoleManifest, RoleScript, RoleTestData, RoleTest, RoleHarness, RoleRecipe}, r)
+	return slices.Index([]Role{RoleDoc, RoleCI, RoleCode, RoleVendor, RoleLock, RoleManifest, RoleScript, RoleTestData, RoleTest, RoleHarness, RoleRecipe}, r)
 }
 
 func (e *engine) file(ctx context.Context, commit, p string) (*File, error) {

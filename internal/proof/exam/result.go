@@ -152,6 +152,7 @@ const (
 	FindKnowsTests  = "code_knows_tests"
 	FindFast        = "much_faster"
 	FindCI          = "ci_edited"
+	FindVendor      = "vendored_code_edited"
 	FindSkipMark    = "skip_mark_added"
 )
 

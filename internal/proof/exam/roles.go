@@ -21,6 +21,7 @@ const (
 	RoleManifest Role = "manifest" // declares dependencies, and in some languages scripts
 	RoleLock     Role = "lock"     // pins dependencies
 	RoleRecipe   Role = "recipe"   // the environment file itself
+	RoleVendor   Role = "vendor"   // other people's code, committed
 	RoleCI       Role = "ci"
 	RoleDoc      Role = "doc"
 )
@@ -62,9 +63,10 @@ var (
 	}
 	testDataRE = regexp.MustCompile(`(?i)(^|/)(testdata|test-data|test_data|fixtures?|__fixtures__|__snapshots__|snapshots|cassettes|golden|goldens|__image_snapshots__|mocks)/|` +
 		`\.(snap|golden|approved\.[\w]+|ambr)$|(^|/)src/(test|it)/resources/`)
-	ciRE = regexp.MustCompile(`(?i)^(\.github/(workflows|actions)/|\.gitlab-ci|\.circleci/|\.travis\.yml|azure-pipelines|jenkinsfile|\.drone\.yml|` +
+	vendorRE = regexp.MustCompile(`(^|/)(vendor|node_modules|third_party|\.yarn/(cache|releases|plugins))/|^\.pnp\.`)
+	ciRE     = regexp.MustCompile(`(?i)^(\.github/(workflows|actions)/|\.gitlab-ci|\.circleci/|\.travis\.yml|azure-pipelines|jenkinsfile|\.drone\.yml|` +
 		`\.woodpecker|\.buildkite/|bitbucket-pipelines|\.ci/|appveyor\.yml|\.cirrus\.yml|\.gitea/workflows/|\.forgejo/workflows/)`)
-	docRE = regexp.MustCompile(`(?i)\.(md|mdx|markdown|rst|adoc|asciidoc|txt|pdf|odt)$|(^|/)(licen[cs]e|copying|notice|authors|contributors|changelog|` +
+	docRE = regexp.MustCompile(`(?i)\.(md|mdx|markdown|rst|adoc|asciidoc|pdf|odt)$|(^|/)docs?/.*\.txt$|(^|/)(readme|licen[cs]e|copying|notice|authors|contributors|changelog|` +
 		`changes|history|news|codeowners|maintainers|code_of_conduct|security)([.-][\w.]+)?$|^docs?/.*\.(png|jpe?g|gif|svg|html|css|drawio|mmd|puml)$|` +
 		`^\.github/(issue_template|pull_request_template|funding)|(^|/)\.(gitignore|gitattributes|mailmap|editorconfig)$`)
 )
@@ -76,6 +78,8 @@ func classify(p, recipe string) Role {
 	switch {
 	case p == recipe || p == "devcontainer.json" || strings.HasPrefix(p, ".devcontainer"):
 		return RoleRecipe
+	case vendorRE.MatchString(p):
+		return RoleVendor
 	case slices.Contains(lockNames, base):
 		return RoleLock
 	case harnessRE.MatchString(p):
@@ -96,7 +100,7 @@ func classify(p, recipe string) Role {
 		return RoleTestData
 	case slices.Contains(scriptNames, base):
 		return RoleScript
-	case docRE.MatchString(p):
+	case docRE.MatchString(p) && !codeLike(p):
 		return RoleDoc
 	}
 	return RoleCode
