@@ -207,9 +207,9 @@ func demoDaemon(ctx context.Context, state string) (string, error) {
 		select {
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
-		case <-ended: // whatever it says, it has ended
+		case err := <-ended:
 			text, _ := os.ReadFile(log.Name())
-			return "", core.E("demo", core.Unavailable, nil, "the demo's daemon ended:\n%s", lastBytes(string(text), 3000)).WithHint("drydock doctor says what this host lacks")
+			return "", core.E("demo", core.Unavailable, err, "the demo's daemon ended:\n%s", lastBytes(string(text), 3000)).WithHint("drydock doctor says what this host lacks")
 		case <-deadline.C:
 			return "", core.E("demo", core.Unavailable, nil, "the demo's daemon does not answer; its log is %s", log.Name())
 		case <-tick.C:

@@ -32,7 +32,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	env := cli.System(os.Getenv)
+	env := cli.System()
 	env.Version = version()
 	env.Serve = func(ctx context.Context, o cli.ServeOptions) error {
 		return daemon.Run(ctx, daemon.RunOptions{

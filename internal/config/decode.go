@@ -179,7 +179,7 @@ func (d *decoder) object(n *strictyaml.Node, into reflect.Value, name string) {
 func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for f := range t.Fields() {
-			if f := f; f.Tag.Get("yaml") != "" && !yield(f) {
+			if f.Tag.Get("yaml") != "" && !yield(f) {
 				return
 			}
 		}

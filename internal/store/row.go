@@ -51,14 +51,14 @@ func (c conn) exec(ctx context.Context, query string, args ...any) (int64, error
 }
 
 func (c conn) row(ctx context.Context, query string, args ...any) *sql.Row {
-	if stmt := c.prepared(ctx, query); stmt != nil {
+	if stmt := c.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return c.sql.QueryRowContext(ctx, c.d.rebind(query), args...)
 }
 
 func (c conn) rows(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if stmt := c.prepared(ctx, query); stmt != nil {
+	if stmt := c.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
 		return stmt.QueryContext(ctx, args...)
 	}
 	return c.sql.QueryContext(ctx, c.d.rebind(query), args...)

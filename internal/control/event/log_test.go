@@ -282,16 +282,16 @@ func TestDeltas(t *testing.T) {
 				got = append(got, seen{time.Since(start).Truncate(time.Millisecond), string(e.Data)})
 			}
 		})
-		time.Sleep(time.Millisecond) //nolint:forbidigo // time of the synctest bubble
-		for i := range 20 {          // 10 ms apart: 200 ms of text
+		time.Sleep(time.Millisecond)
+		for i := range 20 { // 10 ms apart: 200 ms of text
 			log.Delta("ses_a", fmt.Sprintf("%x", i%16))
-			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // time of the synctest bubble
+			time.Sleep(10 * time.Millisecond)
 		}
 		if _, err := log.Append(context.Background(), "ses_a", note("end")); err != nil {
 			t.Error(err)
 		}
 		log.Delta("ses_a", "after")
-		time.Sleep(time.Second) //nolint:forbidigo // time of the synctest bubble
+		time.Sleep(time.Second)
 		cancel()
 		wg.Wait()
 		log.Close()

@@ -184,11 +184,8 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	if err := w.launch(ctx); err != nil {
 		return "", failed("start_failed", err)
 	}
-	if err := w.phase(ctx, PhaseCheckout, func(*core.Phase) error { return w.checkout(ctx) }); err != nil {
-		return "", failed("checkout_failed", w.machine.explain(ctx, err))
-	}
 	if err := w.install(ctx); err != nil {
-		return "", failed("setup_failed", w.machine.explain(ctx, err))
+		return "", err
 	}
 	return w.freeze(ctx)
 }
@@ -299,14 +296,19 @@ func (w *work) checkout(ctx context.Context) error {
 
 // install runs everything that the recipe asks for.
 func (w *work) install(ctx context.Context) error {
-	if len(w.recipe.Packages) > 0 && !w.base.Installed {
-		step, err := packageStep(w.base.Family, w.recipe.Packages)
-		if err != nil {
-			return failed("packages_failed", err)
-		}
-		if err := w.phase(ctx, PhasePackages, func(*core.Phase) error { return w.step(ctx, "packages_failed", step, "0") }); err != nil {
+	if !w.base.Installed {
+		if err := w.phase(ctx, PhasePackages, func(p *core.Phase) error {
+			p.Detail = strings.Join(w.recipe.Packages, " ")
+			return w.command(ctx, "packages_failed", guest.Command{
+				Argv: append([]string{"sh", "-e", "-c", installPackages, "install"}, w.recipe.Packages...), Dir: "/",
+				Timeout: w.b.opts.SetupTimeout, Merge: true,
+			}, "install git "+strings.Join(w.recipe.Packages, " "))
+		}); err != nil {
 			return err
 		}
+	}
+	if err := w.phase(ctx, PhaseCheckout, func(*core.Phase) error { return w.checkout(ctx) }); err != nil {
+		return failed("checkout_failed", w.machine.explain(ctx, err))
 	}
 	for i, step := range w.recipe.Setup {
 		name := PhaseRecipeRun
@@ -315,7 +317,7 @@ func (w *work) install(ctx context.Context) error {
 		} else if len(w.recipe.Setup) > 1 {
 			name = fmt.Sprintf("%s %d", PhaseRecipeRun, i+1)
 		}
-		if err := w.phase(ctx, name, func(*core.Phase) error { return w.step(ctx, "setup_failed", step, w.machine.User()) }); err != nil {
+		if err := w.phase(ctx, name, func(*core.Phase) error { return w.step(ctx, "setup_failed", step) }); err != nil {
 			return err
 		}
 	}
@@ -326,29 +328,33 @@ func (w *work) install(ctx context.Context) error {
 	}
 	if w.recipe.Warm != nil {
 		step := *w.recipe.Warm
-		if err := w.phase(ctx, PhaseWarm, func(*core.Phase) error { return w.step(ctx, "warm_failed", step, w.machine.User()) }); err != nil {
+		if err := w.phase(ctx, PhaseWarm, func(*core.Phase) error { return w.step(ctx, "warm_failed", step) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// packageStep installs packages with what the base image has.
-func packageStep(family string, packages []string) (recipe.Step, error) {
-	list := strings.Join(packages, " ") // checked for form by the recipe
-	run, ok := map[string]string{
-		"debian": "export DEBIAN_FRONTEND=noninteractive\napt-get update -q\napt-get install -q -y --no-install-recommends " + list,
-		"alpine": "apk add --no-cache " + list,
-		"rhel":   "if command -v dnf >/dev/null; then dnf install -y " + list + "; else microdnf install -y " + list + "; fi",
-		"suse":   "zypper --non-interactive install " + list,
-		"arch":   "pacman -Sy --noconfirm " + list,
-	}[family]
-	if !ok {
-		return recipe.Step{}, core.E("environment.packages", core.Invalid, nil, "packages cannot be installed in a base image of family %q", family).
-			WithHint("install them in setup, or take another base image")
-	}
-	return recipe.Step{Name: "packages", Run: run}, nil
-}
+// installPackages adds what an image from elsewhere lacks: git, always, since
+// the work comes out through it, and the recipe's packages, which are $@.
+const installPackages = `
+command -v git >/dev/null 2>&1 || set -- git "$@"
+[ $# -gt 0 ] || exit 0
+if command -v apt-get >/dev/null 2>&1; then
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get -o APT::Sandbox::User=root update -q
+	apt-get -o APT::Sandbox::User=root install -y -q --no-install-recommends "$@"
+elif command -v apk >/dev/null 2>&1; then apk add --no-cache "$@"
+elif command -v microdnf >/dev/null 2>&1; then microdnf install -y "$@"
+elif command -v dnf >/dev/null 2>&1; then dnf install -y "$@"
+elif command -v yum >/dev/null 2>&1; then yum install -y "$@"
+elif command -v zypper >/dev/null 2>&1; then zypper --non-interactive install "$@"
+elif command -v pacman >/dev/null 2>&1; then pacman -Sy --noconfirm "$@"
+else
+	echo "this image has no package manager that is known here; it needs: $*" >&2
+	exit 1
+fi
+`
 
 func (w *work) services(ctx context.Context, p *core.Phase) error {
 	states, err := w.machine.StartServices(ctx)
@@ -371,19 +377,22 @@ func (w *work) services(ctx context.Context, p *core.Phase) error {
 	return &buildError{f, w.machine.explain(ctx, err)}
 }
 
-// step runs a command of the recipe; all it prints goes to the log.
-func (w *work) step(ctx context.Context, code string, step recipe.Step, user string) error {
-	argv, shown := step.Argv, strings.Join(step.Argv, " ")
+func (w *work) step(ctx context.Context, code string, step recipe.Step) error {
+	cmd := guest.Command{Argv: step.Argv, Dir: w.recipe.Path(step.Dir), User: w.machine.User(), Timeout: step.Timeout, Merge: true}
+	shown := strings.Join(step.Argv, " ")
 	if step.Run != "" {
-		argv, shown = []string{"sh", "-e", "-c", step.Run}, step.Run
+		cmd.Argv, shown = []string{"sh", "-e", "-c", step.Run}, step.Run
 	}
-	timeout := step.Timeout
-	if timeout <= 0 {
-		timeout = w.b.opts.SetupTimeout
+	if cmd.Timeout <= 0 {
+		cmd.Timeout = w.b.opts.SetupTimeout
 	}
-	end, tail, err := w.machine.Stream(ctx, guest.Command{
-		Argv: argv, Dir: w.recipe.Path(step.Dir), User: user, Timeout: timeout, Merge: true,
-	}, w.log)
+	return w.command(ctx, code, cmd, shown)
+}
+
+// command runs a command to its end; all it prints goes to the log. The error
+// names the command, how it ended, and the end of its output.
+func (w *work) command(ctx context.Context, code string, cmd guest.Command, shown string) error {
+	end, tail, err := w.machine.Stream(ctx, cmd, w.log)
 	if err != nil {
 		return failed(code, w.machine.explain(ctx, err))
 	}
@@ -393,10 +402,13 @@ func (w *work) step(ctx context.Context, code string, step recipe.Step, user str
 	f := core.Failure{Code: code, Command: shown, Output: tail}
 	switch {
 	case end.TimedOut:
-		f.Message = fmt.Sprintf("the command was ended after %s", timeout)
+		f.Message = fmt.Sprintf("the command was ended after %s", cmd.Timeout)
 		f.Hint = "give it a longer timeout, or find out what it waits for"
 	case end.Signal != "":
 		f.Message = "the command was ended by signal " + end.Signal
+		// Perhaps the whole sandbox is on its way down.
+		ended := core.E("environment.command", core.Unavailable, nil, "%s", f.Message)
+		return &buildError{f, w.machine.explain(ctx, ended)}
 	default:
 		f.Message = fmt.Sprintf("the command ended with exit code %d", end.ExitCode)
 	}
@@ -409,7 +421,7 @@ func (w *work) freeze(ctx context.Context) (core.SnapshotID, error) {
 		if err := w.machine.StopServices(ctx); err != nil {
 			return err
 		}
-		return w.machine.CheckoutBundle(ctx, nil, w.commit, w.branch)
+		return w.machine.settle(ctx)
 	})
 	if err != nil {
 		return "", failed("snapshot_failed", w.machine.explain(ctx, err))

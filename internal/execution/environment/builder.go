@@ -78,13 +78,12 @@ type Builder struct {
 	deps BuilderDeps
 	opts BuilderOptions
 
-	closing context.Context
-	close   context.CancelFunc
-	wg      sync.WaitGroup
+	wg sync.WaitGroup
 
 	naming sync.Mutex // one environment is made at a time
 
 	mu      sync.Mutex
+	closed  bool
 	queue   []job
 	running map[core.EnvironmentID]running
 }
@@ -128,9 +127,7 @@ func NewBuilder(deps BuilderDeps, opts BuilderOptions) (*Builder, error) {
 	if opts.LogFile <= 0 {
 		opts.LogFile = 256 << 20
 	}
-	b := &Builder{deps: deps, opts: opts, running: map[core.EnvironmentID]running{}}
-	b.closing, b.close = context.WithCancel(context.Background())
-	return b, nil
+	return &Builder{deps: deps, opts: opts, running: map[core.EnvironmentID]running{}}, nil
 }
 
 // Start goes on with builds that an earlier process left queued, and ends
@@ -153,15 +150,15 @@ func (b *Builder) Start(ctx context.Context) error {
 			Code: "interrupted", Message: "the daemon ended while it ran", Hint: "build again",
 		})
 	}
-	b.pump()
+	b.pump(ctx)
 	return nil
 }
 
 // Close stops running builds, which are recorded as interrupted, and waits.
 // Queued ones stay queued.
 func (b *Builder) Close() error {
-	b.close()
 	b.mu.Lock()
+	b.closed = true
 	for _, r := range b.running {
 		r.cancel(errInterrupted)
 	}
@@ -192,7 +189,7 @@ func (b *Builder) Build(ctx context.Context, req BuildRequest) (core.Build, erro
 	}
 	b.event(ctx, build.ID, core.EventBuildState, core.BuildData{State: core.BuildQueued})
 	b.enqueue(job{build, req})
-	b.pump()
+	b.pump(ctx)
 	return build, nil
 }
 
@@ -243,10 +240,11 @@ func (b *Builder) enqueue(j job) {
 }
 
 // pump starts what can be started: in order, but never two of one environment.
-func (b *Builder) pump() {
+func (b *Builder) pump(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx) // a build outlives the request that asked for it
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closing.Err() != nil {
+	if b.closed {
 		return
 	}
 	for len(b.running) < b.opts.Workers {
@@ -259,17 +257,17 @@ func (b *Builder) pump() {
 		}
 		j := b.queue[i]
 		b.queue = slices.Delete(b.queue, i, i+1)
-		ctx, cancel := context.WithCancelCause(b.closing)
+		runCtx, cancel := context.WithCancelCause(ctx)
 		done := make(chan struct{})
 		b.running[j.build.Environment] = running{build: j.build.ID, cancel: cancel, done: done}
 		b.wg.Go(func() {
-			b.run(ctx, j)
+			b.run(runCtx, j)
 			cancel(nil)
 			b.mu.Lock()
 			delete(b.running, j.build.Environment)
 			b.mu.Unlock()
 			close(done)
-			b.pump()
+			b.pump(ctx)
 		})
 	}
 }

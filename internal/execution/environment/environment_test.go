@@ -315,7 +315,7 @@ func TestBuild(t *testing.T) {
 		t.Fatalf("layers %v, error %v", layers, err)
 	}
 	for name, want := range map[string]string{
-		"deps/made": "yes blue\n", "deps/warm": "warm\n", "code.txt": "code\n", "litter": "",
+		"deps/made": "yes blue\n", "deps/warm": "warm\n", "code.txt": "code\n", "litter": "litter\n",
 	} {
 		data, _ := os.ReadFile(filepath.Join(layers[0], "workspace", name))
 		if string(data) != want {
@@ -653,7 +653,7 @@ func TestHarvestThereAndBack(t *testing.T) {
 		t.Errorf("after the harvest the status is %q", got)
 	}
 	err = m.CheckoutBundle(t.Context(), nil, base, "drydock/work")
-	if err != nil || w.shell(m, "cat code.txt; ls") != "code\ncode.txt\ndeps\ndrydock.yaml" {
+	if err != nil || w.shell(m, "cat code.txt; ls") != "code\ncode.txt\ndeps\ndrydock.yaml\nlitter" {
 		t.Errorf("back at the base: %v, %s", err, w.shell(m, "ls -la"))
 	}
 	if err := m.CheckoutBundle(t.Context(), nil, strings.Repeat("1", 40), "x"); err == nil {

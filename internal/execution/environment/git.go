@@ -23,6 +23,12 @@ export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 G
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES 2>/dev/null || :
 g() { git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
 	-c commit.gpgSign=false -c core.untrackedCache=false -c advice.detachedHead=false -c protocol.file.allow=always "$@"; }
+owned() { # gives to the workspace's owner what root has made in it
+	[ -n "$1" ] || return 0
+	chown "$1" .
+	find .git -xdev -user 0 -exec chown -h "$1" {} +
+	{ g ls-files -z; g ls-tree -rdz --name-only HEAD; } | xargs -0 -r chown -h "$1" 2>/dev/null || : # some may be deleted
+}
 `
 
 const (
@@ -63,9 +69,7 @@ fi
 g checkout -q -f -B "$branch" "$commit"
 g clean -q -ffd
 test "$(g rev-parse HEAD)" = "$commit"
-if [ -n "$user" ]; then
-	find . -xdev -user 0 -exec chown -h "$user" {} +
-fi
+owned "$user"
 left=$(g status --porcelain | head -n 5)
 if [ -n "$left" ]; then
 	echo "the checkout is not clean: $left" >&2
@@ -95,6 +99,18 @@ func (m *Machine) CheckoutBundle(ctx context.Context, bundle io.Reader, commit, 
 	}
 	_, err := m.git(ctx, "checkout", checkoutScript, name, commit, branch, m.User())
 	return err
+}
+
+// settle makes the tracked files those of HEAD. What else is there (made by
+// setup, and perhaps needed by services) stays, and is ignored from now on.
+func (m *Machine) settle(ctx context.Context) error {
+	if _, err := m.git(ctx, "settle", `rm -f .git/index.lock
+g reset -q --hard HEAD
+owned "$1"
+`, m.User()); err != nil {
+		return err
+	}
+	return m.IgnoreUntracked(ctx)
 }
 
 // Checkout says what to bring into a workspace.

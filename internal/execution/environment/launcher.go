@@ -78,11 +78,11 @@ type Launcher struct {
 	opts   LauncherOptions
 	places map[string]chan struct{}
 
-	closing  context.Context
-	close    context.CancelFunc
 	watchers sync.WaitGroup
 
 	mu       sync.Mutex
+	closed   bool
+	unwatch  map[core.SandboxID]context.CancelFunc
 	machines map[core.SandboxID]*Machine
 }
 
@@ -91,19 +91,23 @@ func NewLauncher(deps LauncherDeps, opts LauncherOptions) *Launcher {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Launcher{deps: deps, opts: opts, places: map[string]chan struct{}{}, machines: map[core.SandboxID]*Machine{}}
+	l := &Launcher{deps: deps, opts: opts, places: map[string]chan struct{}{}, machines: map[core.SandboxID]*Machine{}, unwatch: map[core.SandboxID]context.CancelFunc{}}
 	for purpose, n := range opts.Places {
 		if n > 0 {
 			l.places[purpose] = make(chan struct{}, n)
 		}
 	}
-	l.closing, l.close = context.WithCancel(context.Background())
 	return l
 }
 
 // Close stops watching; sandboxes go on.
 func (l *Launcher) Close() error {
-	l.close()
+	l.mu.Lock()
+	l.closed = true
+	for _, cancel := range l.unwatch {
+		cancel()
+	}
+	l.mu.Unlock()
 	l.watchers.Wait()
 	return nil
 }
@@ -270,7 +274,7 @@ func (l *Launcher) layers(ctx context.Context, m *Machine, req LaunchRequest) ([
 // running records that the driver has made the sandbox, and watches it.
 func (l *Launcher) running(ctx context.Context, m *Machine, h sandbox.Handle) error {
 	m.handle = h
-	m.guest = guest.NewTCPClient(h.Guest, h.Token)
+	m.connect()
 	doc, err := m.document()
 	if err != nil {
 		return err
@@ -281,24 +285,35 @@ func (l *Launcher) running(ctx context.Context, m *Machine, h sandbox.Handle) er
 	}); err != nil {
 		return err
 	}
-	l.remember(m)
+	l.remember(ctx, m)
 	return nil
 }
 
-func (l *Launcher) remember(m *Machine) {
+// remember keeps the machine, and writes the death of its sandbox into its row.
+func (l *Launcher) remember(ctx context.Context, m *Machine) {
+	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.machines[m.id] = m
-	l.mu.Unlock()
-	l.watchers.Go(func() { l.watch(m) })
-}
-
-// watch writes the death of a sandbox into its row.
-func (l *Launcher) watch(m *Machine) {
-	s, err := l.deps.Driver.Wait(l.closing, m.id)
-	if err != nil || s.Cause == sandbox.CauseStopped {
-		return // closing, or whoever stopped it writes the row
+	if l.closed {
+		cancel()
+		return
 	}
-	l.record(context.Background(), m.id, core.SandboxDead, s.Cause)
+	l.unwatch[m.id] = cancel
+	l.watchers.Go(func() {
+		defer cancel()
+		s, err := l.deps.Driver.Wait(watch, m.id)
+		l.mu.Lock()
+		delete(l.unwatch, m.id)
+		l.mu.Unlock()
+		if err == nil {
+			m.conns.die()
+		}
+		if err != nil || s.Cause == sandbox.CauseStopped {
+			return // closing, or whoever stopped it writes the row
+		}
+		l.record(watch, m.id, core.SandboxDead, s.Cause)
+	})
 }
 
 const recordTimeout = 30 * time.Second
@@ -410,9 +425,10 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 		return nil, err
 	}
 	m := &Machine{
-		launcher: l, id: id, handle: doc.Handle, guest: guest.NewTCPClient(doc.Guest, doc.Token), recorded: true, created: true,
+		launcher: l, id: id, handle: doc.Handle, recorded: true, created: true,
 		parent: doc.Parent, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
 	}
+	m.connect()
 	// It holds a place if one is free; it is not stopped for want of one.
 	if places := l.places[doc.Purpose]; places != nil {
 		select {
@@ -427,7 +443,7 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 	case row.State == core.SandboxCreating:
 		l.record(ctx, id, core.SandboxRunning, sandbox.CauseNone)
 	}
-	l.remember(m)
+	l.remember(ctx, m)
 	return m, nil
 }
 

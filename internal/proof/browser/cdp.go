@@ -98,6 +98,7 @@ func connect(ctx context.Context, dial dialer, port int, v version, onEvent func
 	if err != nil || !strings.HasPrefix(u.Path, "/devtools/") {
 		return nil, errors.New("the browser names no debugging address")
 	}
+	//nolint:bodyclose // the library keeps the body: it is the connection
 	conn, _, err := websocket.Dial(ctx, "ws://127.0.0.1:"+strconv.Itoa(port)+u.Path, &websocket.DialOptions{
 		HTTPClient: httpClient(dial, port), CompressionMode: websocket.CompressionDisabled,
 	})

@@ -70,7 +70,6 @@ func Picture(ctx context.Context, m Machine, req Request) (Shot, error) {
 type Browser struct {
 	client  *client
 	version string
-	page    *page // that is being pictured, guarded by the client's reader
 	events  chan event
 }
 
@@ -200,7 +199,7 @@ func (b *Browser) Picture(ctx context.Context, req Request) (Shot, error) {
 		if ctx.Err() != nil {
 			return Shot{}, core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "page %s", req.URL)
 		}
-		if _, ok := errors.AsType[*core.Error](err); ok {
+		if _, known := errors.AsType[*core.Error](err); known {
 			return shot, err
 		}
 		return shot, core.E(op, core.Unavailable, err, "page %s", req.URL)

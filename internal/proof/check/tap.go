@@ -198,8 +198,8 @@ func (t *tap) point(indent int, m []string) {
 	if name == "-" {
 		name = ""
 	}
-	if before, ok := strings.CutSuffix(name, "{"); ok { // TAP 14 keeps "{" for buffered subtests
-		name = strings.TrimSpace(before)
+	if rest, ok := strings.CutSuffix(name, "{"); ok { // TAP 14 keeps "{" for buffered subtests
+		name = strings.TrimSpace(rest)
 	}
 	name = strings.NewReplacer(`\#`, `#`, `\\`, `\`).Replace(name)
 	if name == "" {

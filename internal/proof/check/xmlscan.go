@@ -267,8 +267,8 @@ func nameStart(c byte) bool {
 }
 
 func parseTag(raw string) xmlToken {
-	if before, ok := strings.CutSuffix(raw, "\x00"); ok {
-		return xmlToken{kind: xmlText, text: "<" + sanitise(before)}
+	if text, ok := strings.CutSuffix(raw, "\x00"); ok {
+		return xmlToken{kind: xmlText, text: "<" + sanitise(text)}
 	}
 	t := xmlToken{kind: xmlStart, raw: "<" + sanitise(raw) + ">"}
 	body := raw

@@ -49,7 +49,7 @@ func load(ctx context.Context, p string) (*held, error) {
 		err = h.loadTar(ctx, p)
 	}
 	if err != nil {
-		if _, ok := errors.AsType[*core.Error](err); ok {
+		if _, known := errors.AsType[*core.Error](err); known {
 			return nil, err
 		}
 		return nil, core.E(op, core.Invalid, err, "bundle %s", p)

@@ -63,9 +63,9 @@ func (r *row) state(c Cell) state {
 
 func (r *row) last(c Cell) try {
 	list := r.tries[c]
-	for _, l := range slices.Backward(list) {
-		if l.status.Red() {
-			return l
+	for _, t := range slices.Backward(list) {
+		if t.status.Red() {
+			return t
 		}
 	}
 	if len(list) > 0 {

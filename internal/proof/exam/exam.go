@@ -79,8 +79,7 @@ type engine struct {
 	mu         sync.Mutex
 	runs       map[Cell]map[string][]*checkRun
 	faults     map[Cell]map[string]bool // checks of a cell that could not be run
-	shots      map[Cell][][]Shot
-	profile    []byte // Go cover profile of cell B, if one was taken
+	profile    []byte                   // Go cover profile of cell B, if one was taken
 	coverWhy   string
 	coverCheck CheckSpec
 }

@@ -84,10 +84,7 @@ func (a *app) demo(ctx context.Context, o DemoOptions) (err error) {
 	if host.Wait && !a.json && a.terminal(a.env.Stdout) {
 		<-ctx.Done()
 	}
-	if out.Prompt.State != core.PromptDone {
-		return exit{core.ExitFailed}
-	}
-	return nil
+	return promptExit(out.Prompt.State)
 }
 
 // demoTimes collects what the summary tells.

@@ -8,5 +8,5 @@
 // streams; an error is then one object on standard error. The exit code is
 // that of the error's kind (core.Kind.ExitCode).
 //
-//	os.Exit(cli.Main(ctx, os.Args[1:], cli.System(os.Getenv)))
+//	os.Exit(cli.Main(ctx, os.Args[1:], cli.System()))
 package cli

@@ -106,12 +106,11 @@ type ConfigFuncs struct {
 // DefaultState is where the daemon keeps its state.
 const DefaultState = "/var/lib/drydock"
 
-// System is the real world, but for the environment, which main hands in. The
-// functions of other packages are still to set.
-func System(getenv func(string) string) Env {
+// System is the real world. The functions of other packages are still to set.
+func System() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: getenv, Now: time.Now,
+		Getenv: os.Getenv, Now: time.Now, //nolint:forbidigo // the command line reads the environment
 		Terminal: func(stream any) (bool, int) {
 			f, ok := stream.(*os.File)
 			if !ok || !term.IsTerminal(int(f.Fd())) {

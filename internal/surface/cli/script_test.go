@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // drydock is the command line as the scripts run it: a process of its own,
 // with a clock that stands still and, where the script wants one, a terminal.
 func drydock() {
-	env := cli.System(os.Getenv)
+	env := cli.System()
 	env.Version = "test"
 	env.Now = func() time.Time { return time.Date(2026, 1, 2, 15, 10, 5, 0, time.UTC) }
 	if w, err := strconv.Atoi(os.Getenv("TEST_TERMINAL")); err == nil {

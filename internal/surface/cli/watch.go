@@ -48,7 +48,12 @@ func (a *app) watchPrompt(ctx context.Context, c *client.Client, s core.Session,
 			return err
 		}
 	}
-	switch o.Prompt.State {
+	return promptExit(o.Prompt.State)
+}
+
+// promptExit is the exit code of a prompt that has ended.
+func promptExit(state core.PromptState) error {
+	switch state {
 	case core.PromptDone:
 		return nil
 	case core.PromptHandedOver:

@@ -94,16 +94,16 @@ func Play(w *World, r *Run) {
 	r.begin()
 	switch {
 	case strings.Contains(text, "wait"):
-		r.node(3, "agent", "implement", "implement the task")
+		r.node("agent", "implement", "implement the task")
 		<-r.Ctx.Done()
 		if cause := context.Cause(r.Ctx); w.ctx.Err() == nil {
 			r.State(core.SessionStopping, cause.Error())
 			r.End(core.RunStopped, cause.Error(), "", nil)
 		}
 	case strings.Contains(text, "hand over"):
-		r.node(3, "agent", "implement", "implement the task")
+		r.node("agent", "implement", "implement the task")
 		r.Emit(time.Second, core.EventAgentText, core.TextData{Text: "I cannot do this without the key of the payment provider."})
-		r.done(3, "implement", "gave_up", "the agent says it cannot do the task", 5*time.Second)
+		r.done("implement", "gave_up", "the agent says it cannot do the task", 5*time.Second)
 		r.End(core.RunHandedOver, "The agent gave up: a key is missing.", "handed_over", nil)
 	case strings.Contains(text, "break"):
 		r.End(core.RunFailed, "", "", &core.Failure{Code: "out_of_memory", Message: "the sandbox needed more than its 2 GiB of memory", Command: "npm test", Output: "line one\nline two\nKilled\n", Hint: "raise limits.memory in drydock.yaml"})
@@ -117,16 +117,16 @@ func Play(w *World, r *Run) {
 	}
 }
 
-func (r *Run) node(n int, kind, name, title string) {
-	r.Emit(10*time.Millisecond, core.EventNodeStarted, core.NodeData{Node: name, Kind: kind, Title: title, Number: n})
+func (r *Run) node(kind, name, title string) {
+	r.Emit(10*time.Millisecond, core.EventNodeStarted, core.NodeData{Node: name, Kind: kind, Title: title, Number: 1})
 }
 
-func (r *Run) done(n int, name, result, detail string, d time.Duration) {
-	r.Emit(10*time.Millisecond, core.EventNodeFinished, core.NodeData{Node: name, Number: n, Result: result, Detail: detail, Duration: d})
+func (r *Run) done(name, result, detail string, d time.Duration) {
+	r.Emit(10*time.Millisecond, core.EventNodeFinished, core.NodeData{Node: name, Number: 1, Result: result, Detail: detail, Duration: d})
 }
 
 func (r *Run) begin() {
-	r.node(1, "step", "prepare", "start the sandbox and catch up with the base")
+	r.node("step", "prepare", "start the sandbox and catch up with the base")
 	r.Emit(0, core.EventSandbox, core.SandboxData{Sandbox: "sbx_000000000000000001", State: core.SandboxCreating})
 	r.Emit(0, core.EventPhase, core.Phase{Name: "place", Duration: 2 * time.Millisecond})
 	r.Emit(0, core.EventPhase, core.Phase{Name: "restore", Duration: 131 * time.Millisecond})
@@ -134,9 +134,9 @@ func (r *Run) begin() {
 	r.Emit(300*time.Millisecond, core.EventService, core.ServiceData{Service: "db", State: "ready"})
 	r.Emit(100*time.Millisecond, core.EventService, core.ServiceData{Service: "web", State: "ready"})
 	r.Emit(0, core.EventPhase, core.Phase{Name: "catch_up", Duration: 210 * time.Millisecond})
-	r.done(1, "prepare", "ok", "", 800*time.Millisecond)
-	r.node(2, "step", "context", "read the repository's rules and recipe")
-	r.done(2, "context", "ok", "AGENTS.md, 1 check, 1 page", 40*time.Millisecond)
+	r.done("prepare", "ok", "", 800*time.Millisecond)
+	r.node("step", "context", "read the repository's rules and recipe")
+	r.done("context", "ok", "AGENTS.md, 1 check, 1 page", 40*time.Millisecond)
 }
 
 func (r *Run) tool(d time.Duration, name, title, output string, code *int) {
@@ -154,7 +154,7 @@ func (r *Run) ask() {
 
 func (r *Run) work() {
 	model := core.ModelData{Provider: "scripted", Model: "scripted/shop", Scripted: true, Outcome: "tool_use", Usage: core.Usage{Input: 900, Output: 80, Calls: 1}, Duration: time.Second}
-	r.node(3, "agent", "implement", "implement the task")
+	r.node("agent", "implement", "implement the task")
 	r.Emit(time.Second, core.EventModelCall, model)
 	r.Emit(0, core.EventAgentThought, core.TextData{Text: "The discount is stored on the cart. Let me see where the total is made."})
 	r.Emit(0, core.EventAgentText, core.TextData{Text: "I will run the failing test first, to see the fault with my own eyes, and then read the code that computes the total of a cart."})
@@ -171,21 +171,21 @@ func (r *Run) work() {
 	r.tool(1700*time.Millisecond, "picture", "look at http://127.0.0.1:3000/", "http://127.0.0.1:3000/: status 200", nil)
 	r.Emit(0, core.EventPicture, core.PictureData{Name: "cart", URL: "http://127.0.0.1:3000/", Digest: d, Width: 1280, Height: 800})
 	r.Emit(0, core.EventAgentText, core.TextData{Text: "The total now takes the discount off.\n\n- `cart/total.go`: one line\n- the test that failed passes \x1b]0;owned\x07\x1b[2J"})
-	r.done(3, "implement", "finished", "", 21*time.Second)
-	r.node(4, "step", "autofix", "format and fix what a machine can fix")
-	r.done(4, "autofix", "ok", "", 200*time.Millisecond)
-	r.node(5, "step", "check", "run the checks that the edits touch")
+	r.done("implement", "finished", "", 21*time.Second)
+	r.node("step", "autofix", "format and fix what a machine can fix")
+	r.done("autofix", "ok", "", 200*time.Millisecond)
+	r.node("step", "check", "run the checks that the edits touch")
 	r.Emit(2*time.Second, core.EventCheck, core.CheckData{Check: "test", Result: "passed", Passed: 12, Duration: 2 * time.Second})
-	r.done(5, "check", "green", "", 2*time.Second)
-	r.node(6, "step", "scope", "is it what was asked, and safe to hand on?")
-	r.done(6, "scope", "ok", "", 20*time.Millisecond)
-	r.node(7, "step", "commit", "commit under the author's name and push the branch")
+	r.done("check", "green", "", 2*time.Second)
+	r.node("step", "scope", "is it what was asked, and safe to hand on?")
+	r.done("scope", "ok", "", 20*time.Millisecond)
+	r.node("step", "commit", "commit under the author's name and push the branch")
 	r.Emit(0, core.EventCommit, core.CommitData{Commit: commitB, Branch: "drydock/1", Subject: "Apply the discount to the total", Author: r.Prompt.Author, Files: 2, Added: 12, Removed: 1})
-	r.done(7, "commit", "ok", "", 100*time.Millisecond)
+	r.done("commit", "ok", "", 100*time.Millisecond)
 }
 
 func (r *Run) prove() {
-	r.node(8, "step", "prove", "prove it where the agent has never been")
+	r.node("step", "prove", "prove it where the agent has never been")
 	for _, c := range []core.CheckData{
 		{Check: "test", Cell: "A", Result: "failed", Passed: 41, Failed: 1, Duration: 3 * time.Second},
 		{Check: "test", Cell: "B", Result: "passed", Passed: 42, Skipped: 1, Duration: 3 * time.Second},
@@ -216,11 +216,11 @@ func (r *Run) prove() {
 		Verdict: "proven", Reasons: []string{"cart TestTotalWithDiscount fails by assertion without this change and passes with it"},
 		NotShown: []string{"web/cart.js 12-14: no test runs these changed lines"}, Evidence: id, Fixed: 1, Kept: 41,
 	})
-	r.done(8, "prove", "proven", "", 9*time.Second)
+	r.done("prove", "proven", "", 9*time.Second)
 }
 
 func (r *Run) deliver() {
-	r.node(9, "step", "deliver", "open or update the change")
+	r.node("step", "deliver", "open or update the change")
 	r.w.mu.Lock()
 	ses, _ := r.w.session(r.Session)
 	action := "updated"
@@ -240,6 +240,6 @@ func (r *Run) deliver() {
 	d := core.ChangeData{Change: c.ID, Number: c.Number, Action: action, Title: c.Title, Head: c.Head, By: "platform"}
 	r.w.mu.Unlock()
 	r.Emit(100*time.Millisecond, core.EventChange, d)
-	r.done(9, "deliver", "ok", "", 100*time.Millisecond)
+	r.done("deliver", "ok", "", 100*time.Millisecond)
 	r.End(core.RunDone, "Change #1 is proven and waits for review.", "proven", nil)
 }

@@ -14,6 +14,7 @@ import (
 type Session struct {
 	screen
 	node    *nodeState
+	places  int // nodes so far in this run; -1 when its beginning was not seen
 	tool    *toolState
 	doing   string // what the bottom line says when no tool runs
 	doingAt time.Time
@@ -31,6 +32,7 @@ type Session struct {
 // log later than it was.
 type nodeState struct {
 	core.NodeData
+	place    int // in the run, from 1; 0 when the run's beginning was not seen
 	at, seen time.Time
 	printed  bool // its header is out
 }
@@ -53,7 +55,7 @@ type totals struct {
 
 // NewSession makes one.
 func NewSession(o Options) *Session {
-	return &Session{screen: screen{o: o.withDefaults()}}
+	return &Session{screen: screen{o: o.withDefaults()}, places: -1}
 }
 
 // Err is the first error of the writer.
@@ -200,7 +202,7 @@ func (s *Session) rare(ev core.Event) {
 	case core.EventApproval:
 		s.approval(ev)
 	case core.EventBudget:
-		s.budget(Decode[core.BudgetData](ev), Line(ev.Subject))
+		s.budget(ev)
 	case core.EventWarning:
 		s.warning(Decode[core.WarningData](ev))
 	}
@@ -214,10 +216,10 @@ func (s *Session) head() {
 	}
 	s.node.printed = true
 	s.gap()
-	s.line(0, s.nodeName(s.node.NodeData))
+	s.line(0, s.nodeName(s.node))
 }
 
-func (s *Session) nodeName(n core.NodeData) string {
+func (s *Session) nodeName(n *nodeState) string {
 	st := s.o.Style
 	name := nodeTitle(n)
 	if n.Kind == "agent" {
@@ -227,10 +229,16 @@ func (s *Session) nodeName(n core.NodeData) string {
 }
 
 func (s *Session) nodeStarted(ev core.Event) {
-	if s.node != nil { // the one before was interrupted
+	n := &nodeState{NodeData: Decode[core.NodeData](ev), at: ev.Time, seen: s.o.Now()}
+	switch {
+	case s.node != nil && s.node.Node == n.Node: // interrupted, and taken up again
 		s.head()
+		n.place = s.node.place
+	case s.places >= 0:
+		s.places++
+		n.place = s.places
 	}
-	s.node = &nodeState{NodeData: Decode[core.NodeData](ev), at: ev.Time, seen: s.o.Now()}
+	s.node = n
 	s.doing, s.draft, s.tool = "", "", nil
 	if s.node.Kind == "agent" {
 		s.busy("thinking")
@@ -248,20 +256,20 @@ func (s *Session) nodeFinished(ev core.Event) {
 	tail := s.result(d.Result) + st.Dim(Duration(took))
 	detail := Line(d.Detail)
 	if s.node != nil && !s.node.printed {
-		if d.Title == "" {
-			d.Title = s.node.Title
-		}
-		if d.Number == 0 {
-			d.Number = s.node.Number
-		}
-		name := nodeTitle(d)
+		name := nodeTitle(s.node)
 		if s.oneLine != s.count {
 			s.gap()
 		}
 		s.line(0, st.Bold(Pad(Cut(name, s.o.Width-20), min(52, s.o.Width-20)))+"  "+tail)
 		s.oneLine = s.count
 	} else {
+		if s.node == nil && d.Title != "" { // it never began: a cap was reached
+			s.line(2, Line(d.Title))
+		}
 		s.line(2, tail)
+	}
+	if detail == Line(d.Title) {
+		detail = ""
 	}
 	if detail != "" {
 		s.para(4, detail, st.Dim)
@@ -269,10 +277,13 @@ func (s *Session) nodeFinished(ev core.Event) {
 	s.node, s.tool, s.draft, s.doing = nil, nil, "", ""
 }
 
-func nodeTitle(n core.NodeData) string {
+func nodeTitle(n *nodeState) string {
 	name := first(Line(n.Title), Line(n.Node))
-	if n.Number > 0 {
-		name = fmt.Sprintf("%d  %s", n.Number, name)
+	if n.place > 0 {
+		name = fmt.Sprintf("%d  %s", n.place, name)
+	}
+	if n.Number > 1 {
+		name += fmt.Sprintf(" (try %d)", n.Number)
 	}
 	return name
 }

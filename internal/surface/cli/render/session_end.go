@@ -57,7 +57,7 @@ func (s *Session) sessionState(ev core.Event) {
 }
 
 func (s *Session) runStarted(ev core.Event) {
-	s.runAt = ev.Time
+	s.runAt, s.places = ev.Time, 0
 	s.totals = totals{}
 	s.busy("starting")
 }
@@ -314,15 +314,19 @@ func (s *Session) approval(ev core.Event) {
 	}
 }
 
-func (s *Session) budget(d core.BudgetData, session string) {
-	st := s.o.Style
+func (s *Session) budget(ev core.Event) {
+	d, st := Decode[core.BudgetData](ev), s.o.Style
 	s.head()
 	what, flag := Words(d.What), "--budget"
 	if d.What == "wall_clock" {
 		what, flag = "time", "--time"
 	}
+	if ev.Actor != "" && ev.Actor != "platform" && ev.Actor != "agent" { // a person set it
+		s.line(2, fmt.Sprintf("%s budget of %s set to %s by %s", st.Good(), what, Line(d.Limit), Line(ev.Actor)))
+		return
+	}
 	s.line(2, st.Warn()+" "+st.Yellow("budget of "+what)+fmt.Sprintf(": %s of %s used; the work is kept and waits", Line(d.Spent), Line(d.Limit)))
-	s.line(4, st.Dim("go on with: drydock session resume "+session+" "+flag+" MORE"))
+	s.line(4, st.Dim("go on with: drydock session resume "+Line(ev.Subject)+" "+flag+" MORE"))
 }
 
 func (s *Session) warning(d core.WarningData) {

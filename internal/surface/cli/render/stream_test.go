@@ -79,7 +79,9 @@ func TestGoldenRare(t *testing.T) {
 		ev.Seq, ev.Time, ev.Subject = int64(len(events)+1), at, "ses_000000000000000001"
 		events = append(events, ev)
 	}
-	add(core.EventNodeStarted, core.NodeData{Node: "implement", Kind: "agent", Title: "implement the task", Number: 3})
+	add(core.EventRunStarted, core.RunData{})
+	add(core.EventNodeStarted, core.NodeData{Node: "implement", Kind: "agent", Title: "implement the task", Number: 1})
+	add(core.EventNodeStarted, core.NodeData{Node: "implement", Kind: "agent", Title: "implement the task", Number: 2})
 	add(core.EventWarning, core.WarningData{Code: "memory_image_misfit", Message: "the memory image was made by another runtime; services start from files", Hint: "it is made again with the next build"})
 	add(core.EventService, core.ServiceData{Service: "web", State: "failed", Detail: "exit code 1 after 3 restarts\nError: port 3000 is in use"})
 	add(core.EventModelCall, core.ModelData{Model: "m-1", Outcome: "overloaded", Retries: 3})
@@ -90,9 +92,13 @@ func TestGoldenRare(t *testing.T) {
 	add(core.EventToolFinished, core.ToolData{Tool: "edit", Title: "edit cart/total.go", Failed: true, Output: "old is not in cart/total.go, nothing was changed."})
 	add(core.EventBudget, core.BudgetData{What: "money", Spent: "$2.0100", Limit: "$2.0000"})
 	add(core.EventSessionState, core.StateData{From: "running", To: "waiting", Reason: "budget"})
+	add(core.EventBudget, core.BudgetData{What: "money", Spent: "$2.0100", Limit: "$5.0000"})
+	events[len(events)-1].Actor = "bob"
 	add(core.EventComment, core.CommentData{Author: core.Author{Handle: "bob"}, Body: "Why not round here?\nIt is money.", Path: "cart/total.go", Line: 31})
 	add(core.EventChange, core.ChangeData{Number: 1, Action: "pushed", By: "bob"})
 	add(core.EventPromptState, core.PromptData{Prompt: "prm_1", State: core.PromptRemoved})
+	add(core.EventNodeFinished, core.NodeData{Node: "implement", Result: "looping", Detail: "the same call 5 times"})
+	add(core.EventNodeFinished, core.NodeData{Node: "repair", Title: "2 tries of repair are used up", Result: "spent", Detail: "2 tries of repair are used up"})
 	add(core.EventCheck, core.CheckData{Check: "lint", Result: "failed", Failed: 2, Detail: "src/a.js:3 unused variable"})
 	add(core.EventVerdict, core.VerdictData{Verdict: "broken", Reasons: []string{"1 case is green on the base and red on the branch"}, Broken: 1, Kept: 40})
 	add(core.EventRunFinished, core.RunData{State: core.RunStopped, Outcome: "stopped by bob: enough"})
