@@ -202,6 +202,10 @@ func (d *Daemon) openStore(ctx context.Context) error {
 	if d.key, err = evidence.LoadKey(filepath.Join(keys, "evidence.pem")); err != nil {
 		return err
 	}
+	// Whoever checks a bundle elsewhere needs the public half.
+	if err := writeFile(filepath.Join(keys, "evidence.pub"), string(d.key.Public().PEM())); err != nil {
+		return err
+	}
 	d.access = access.New(d.db)
 	operator := d.opts.Operator
 	if operator.Name == "" {
