@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 	"time"
 
 	"drydock/internal/control/event"
@@ -26,28 +24,6 @@ type approvals struct {
 
 var _ server.Approvals = approvals{}
 
-func (a approvals) shown(ctx context.Context, row store.Approval) api.Approval {
-	out := api.Approval{
-		ID: row.ID, Session: row.Session, Run: row.Run, State: row.State, Question: row.Question, Note: row.Note,
-		Created: row.Created, Deadline: row.Deadline, AskedFor: core.Author{Handle: row.AskedBy}, Answered: core.Author{Handle: row.DecidedBy},
-	}
-	var detail struct {
-		Texts []string `json:"texts"`
-	}
-	if json.Unmarshal(row.Detail, &detail) == nil {
-		out.Detail = strings.Join(detail.Texts, "\n")
-	}
-	if s, err := a.db.Session(ctx, row.Session); err == nil {
-		out.Change = s.Change
-	}
-	for _, who := range []*core.Author{&out.AskedFor, &out.Answered} {
-		if known, err := a.db.User(ctx, who.Handle); err == nil {
-			*who = known
-		}
-	}
-	return out
-}
-
 // ListApprovals implements server.Approvals.
 func (a approvals) ListApprovals(ctx context.Context, f server.ApprovalFilter, page core.Page) ([]api.Approval, string, error) {
 	rows, next, err := a.db.Approvals(ctx, f.Session, f.State, page)
@@ -56,7 +32,7 @@ func (a approvals) ListApprovals(ctx context.Context, f server.ApprovalFilter, p
 	}
 	out := make([]api.Approval, 0, len(rows))
 	for _, row := range rows {
-		out = append(out, a.shown(ctx, row))
+		out = append(out, api.Approval(row))
 	}
 	return out, next, nil
 }
@@ -94,7 +70,7 @@ func (a approvals) AnswerApproval(ctx context.Context, id core.ApprovalID, by co
 		_, err := a.events.AppendTx(ctx, tx, string(row.Session), e)
 		return err
 	})
-	return a.shown(ctx, row), err
+	return api.Approval(row), err
 }
 
 // acknowledge judges the proof again and brings the new verdict to the change.
