@@ -54,7 +54,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	for _, name := range found.Dropped {
 		d.log.Info("a secret in a package manager's settings stays on the host", "name", name)
 	}
-	d.denials = newDenials(d.db, d.events, d.log)
+	d.denials = newDenials(d.db, d.events, d.metrics, d.log)
 	var err error
 	switch d.opts.Driver {
 	case "", "runsc":
@@ -245,7 +245,7 @@ func (d *Daemon) openControl(context.Context) error {
 	if err != nil {
 		return err
 	}
-	meter := &budget{}
+	meter := &budget{metrics: d.metrics}
 	gateway, err := model.New(model.Deps{Providers: d.opts.Providers, Prices: d.opts.Prices, Budget: meter, Sink: meter, Log: d.log}, model.Options{})
 	if err != nil {
 		return err
@@ -270,7 +270,7 @@ func (d *Daemon) openControl(context.Context) error {
 		return err
 	}
 	d.sessions, err = session.New(session.Deps{
-		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces}, Logger: d.log,
+		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, Model: d.opts.Model, Budget: d.opts.Budget})
 	meter.s, d.crier.s = d.sessions, d.sessions
 	return err

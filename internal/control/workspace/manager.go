@@ -189,6 +189,12 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 	var machine *environment.Machine
 	if w != nil {
 		machine = w.machine
+		// The files are kept in any case; the mirror has the work as a commit too.
+		if status, err := machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
+			if _, err := w.Harvest(ctx); err != nil {
+				m.d.Log.Warn("the working tree was not brought out", "session", id, "err", err)
+			}
+		}
 	} else {
 		row, err := m.sandboxOf(ctx, id)
 		if core.Is(err, core.NotFound) {
