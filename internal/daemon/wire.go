@@ -182,12 +182,12 @@ func (d *Daemon) base(ctx context.Context, req environment.BaseRequest) (environ
 		packages = nil
 	}
 	start := time.Now()
-	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress})
+	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress, Refresh: req.Fresh && bootstrapped})
 	if err != nil {
 		return environment.BaseImage{}, err
 	}
 	return environment.BaseImage{
-		Digest: img.Digest, Layers: img.Layers, Installed: bootstrapped, Family: img.OS.ID, Cached: img.Created.Before(start),
+		Digest: img.Digest, Layers: img.Layers, Installed: bootstrapped, Family: img.OS.Family, Cached: img.Created.Before(start),
 		Image: snapshot.Image{Env: img.Env, User: img.User},
 	}, nil
 }
