@@ -68,7 +68,7 @@ func TestGoldenScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: *update,
-		Deadline:      time.Now().Add(time.Minute),
+		Deadline:      time.Now().Add(4 * time.Minute),
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": code,
 		},

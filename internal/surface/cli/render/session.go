@@ -21,7 +21,9 @@ type Session struct {
 	draft   string // text as it is generated
 	totals  totals
 	runAt   time.Time
-	parts   []string // timed parts of a start that wait for their line
+	parts   []string        // timed parts of a start that wait for their line
+	refused map[string]bool // hosts that were told of as denied
+	again   []string        // hosts denied again, that wait for their line
 	last    time.Time
 	// oneLine is how many lines were out after a node that took one line: when
 	// nothing came between, the next one follows without a gap.
@@ -64,6 +66,7 @@ func (s *Session) Err() error { return s.err }
 // Close takes the bottom line away.
 func (s *Session) Close() {
 	s.flushParts()
+	s.flushAgain()
 	s.clear()
 }
 
@@ -142,6 +145,9 @@ func (s *Session) Event(ev core.Event) {
 	}
 	if ev.Kind != core.EventPhase && ev.Kind != core.EventService && ev.Kind != core.EventDelta {
 		s.flushParts()
+	}
+	if ev.Kind != core.EventNetworkDenied && ev.Kind != core.EventDelta && ev.Kind != core.EventToolStarted {
+		s.flushAgain()
 	}
 	switch ev.Kind {
 	case core.EventDelta:

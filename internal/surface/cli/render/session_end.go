@@ -58,7 +58,7 @@ func (s *Session) sessionState(ev core.Event) {
 
 func (s *Session) runStarted(ev core.Event) {
 	s.runAt, s.places = ev.Time, 0
-	s.totals = totals{}
+	s.totals, s.refused = totals{}, nil
 	s.busy("starting")
 }
 

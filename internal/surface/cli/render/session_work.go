@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,25 +50,42 @@ func (s *Session) toolDone(d core.ToolData) {
 	if d.Duration >= 100*time.Millisecond {
 		facts = append(facts, Duration(d.Duration))
 	}
-	mark := st.Cyan(st.either("›", ">"))
-	title := Line(d.Title)
-	if title == "" {
-		title = Line(d.Tool)
-	}
-	if rest, ok := strings.CutPrefix(title, "$ "); ok {
-		mark, title = st.Cyan("$"), rest
-	}
+	mark, title := s.toolTitle(d)
 	tail := ""
 	width := 0
 	if len(facts) > 0 {
 		tail = "  " + strings.Join(facts, st.Dim(st.Dot()))
 		width = 2 + Width(strings.Join(plainFacts(facts), st.Dot()))
 	}
+	if d.Tool == "finish" && len(lines) > 0 { // the agent's last words
+		s.line(2, mark+" "+title)
+		s.para(4, output, nil)
+		return
+	}
 	s.line(2, mark+" "+Cut(title, max(20, s.o.Width-4-width))+dimTail(st, tail))
 	if !inline {
 		s.output(lines, d)
 	}
 	s.busy("thinking")
+}
+
+// toolTitle is one line for a call; of a script it is the first line.
+func (s *Session) toolTitle(d core.ToolData) (mark, title string) {
+	st := s.o.Style
+	mark = st.Cyan(st.either("›", ">"))
+	text := strings.TrimSpace(Clean(d.Title))
+	if text == "" {
+		text = Clean(d.Tool)
+	}
+	if rest, ok := strings.CutPrefix(text, "$ "); ok {
+		mark, text = st.Cyan("$"), rest
+	}
+	head, more, _ := strings.Cut(text, "\n")
+	title = Line(head)
+	if n := len(splitLines(more)); n > 0 {
+		title += " " + st.either("…", "...") + " +" + Count(n, "line")
+	}
+	return mark, title
 }
 
 func dimTail(st Style, tail string) string {
@@ -102,10 +120,43 @@ func (s *Session) output(lines []string, d core.ToolData) {
 		limit = len(lines)
 	case d.Failed || (d.ExitCode != nil && *d.ExitCode != 0):
 		limit = foldBad
+		if at := telling(lines); at >= 0 && at+tellingLines < len(lines)-foldBad/2 {
+			s.some(lines[at:at+tellingLines], 6)
+			lines, limit = lines[at+tellingLines:], foldBad/2
+		}
 	case d.ExitCode != nil:
 		limit = foldGood
 	}
 	s.fold(lines, limit, 6)
+}
+
+// tellingLines is how much is shown from where a failure is told.
+const tellingLines = 8
+
+// tells matches the first line of what test programs and compilers say of a
+// failure.
+var tells = regexp.MustCompile(`(?i)^\s*(not ok\b|--- fail|fail(ed)?[: ]|e\s{3,}|\S*(error|exception|panic|traceback)\b.*:|✗|✘|×|✖|● )|\berror:|\bassertion`)
+
+// telling is the place of the first such line, or -1.
+func telling(lines []string) int {
+	for i, l := range lines {
+		if len(l) < 2000 && tells.MatchString(l) {
+			return i
+		}
+	}
+	return -1
+}
+
+// some prints lines as they are.
+func (s *Session) some(lines []string, indent int) {
+	for _, l := range lines {
+		l = strings.TrimRight(strings.ReplaceAll(l, "\t", "    "), " ")
+		if l == "" {
+			s.line(0, "")
+			continue
+		}
+		s.line(indent, s.o.Style.Dim(Cut(l, s.o.Width-indent)))
+	}
 }
 
 // fold prints the last lines of a text and says how many came before.
@@ -115,17 +166,10 @@ func (s *Session) fold(lines []string, limit, indent int) {
 	}
 	st := s.o.Style
 	if hidden := len(lines) - limit; hidden > 0 {
-		s.line(indent, st.Dim(fmt.Sprintf("%s %s before", st.either("…", "..."), Count(hidden, "line"))))
+		s.line(indent, st.Dim(fmt.Sprintf("%s %s", st.either("…", "..."), Count(hidden, "line"))))
 		lines = lines[hidden:]
 	}
-	for _, l := range lines {
-		l = strings.TrimRight(strings.ReplaceAll(l, "\t", "    "), " ")
-		if l == "" {
-			s.line(0, "")
-			continue
-		}
-		s.line(indent, st.Dim(Cut(l, s.o.Width-indent)))
-	}
+	s.some(lines, indent)
 }
 
 func (s *Session) sandbox(d core.SandboxData) {
@@ -232,22 +276,50 @@ func (s *Session) picture(d core.PictureData) {
 	}
 }
 
+// denied tells of a host in full the first time, and how to get access once.
+// Programs try again and again: a host that was told of makes one word in a
+// line of its kind.
 func (s *Session) denied(d core.DeniedData) {
 	st := s.o.Style
-	s.totals.denied++
-	s.head()
 	host := Line(d.Host)
 	if d.Port > 0 {
 		host = fmt.Sprintf("%s:%d", host, d.Port)
 	}
+	if s.refused[host] {
+		s.again = append(s.again, host)
+		return
+	}
+	if s.refused == nil {
+		s.refused = map[string]bool{}
+	}
+	s.refused[host] = true
+	s.head()
 	times := ""
 	if d.Count > 1 {
 		times = fmt.Sprintf(" (%d times)", d.Count)
 	}
-	s.line(2, st.Yellow(st.either("⊘", "x"))+" network: "+host+times+" "+st.Yellow("denied")+reason(d.Reason))
-	if d.Hint != "" {
+	why := reason(d.Reason)
+	if len(s.refused) > 1 && strings.Contains(d.Reason, d.Host) { // said of the first one
+		why = ""
+	}
+	s.line(2, st.Yellow(st.either("⊘", "x"))+" network: "+host+times+" "+st.Yellow("denied")+why)
+	if d.Hint != "" && len(s.refused) == 1 {
 		s.para(4, Clean(d.Hint), st.Dim)
 	}
+}
+
+// flushAgain prints the hosts that were denied again.
+func (s *Session) flushAgain() {
+	if len(s.again) == 0 {
+		return
+	}
+	hosts := s.again
+	s.again = nil
+	slices.Sort(hosts)
+	hosts = slices.Compact(hosts)
+	s.head()
+	st := s.o.Style
+	s.line(2, st.Dim(st.either("⊘", "x")+" "+Cut("network: denied again: "+strings.Join(hosts, ", "), s.o.Width-4)))
 }
 
 func reason(s string) string {
