@@ -141,10 +141,9 @@ func TestLibrariesHaveOneHome(t *testing.T) {
 		"github.com/miekg/dns":                   {"containment"},
 		"github.com/vishvananda/":                {"containment", "doctor"},
 		"github.com/google/nftables":             {"containment", "doctor"},
-		"github.com/chromedp":                    {"proof/browser"},
+		"github.com/bluekeyes/":                  {"proof/exam"},
 		"github.com/google/go-containerregistry": {"execution/image"},
 		"github.com/prometheus":                  {"obs"},
-		"github.com/secure-systems-lab":          {"proof/evidence"},
 	}
 	for _, p := range load(t) {
 		from := strings.TrimPrefix(p.ImportPath, module)

@@ -186,7 +186,8 @@ func demoDaemon(ctx context.Context, state string) (string, error) {
 		return "", err
 	}
 	defer log.Close()
-	cmd := exec.Command(self, "serve", "--config", filepath.Join(state, "demo.yaml"))
+	cmd := exec.Command(self, //nolint:noctx // it outlives this program
+		"serve", "--config", filepath.Join(state, "demo.yaml"))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -206,9 +207,9 @@ func demoDaemon(ctx context.Context, state string) (string, error) {
 		select {
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
-		case <-ended:
+		case err := <-ended:
 			text, _ := os.ReadFile(log.Name())
-			return "", core.E("demo", core.Unavailable, nil, "the demo's daemon ended:\n%s", lastBytes(string(text), 3000)).WithHint("drydock doctor says what this host lacks")
+			return "", core.E("demo", core.Unavailable, err, "the demo's daemon ended:\n%s", lastBytes(string(text), 3000)).WithHint("drydock doctor says what this host lacks")
 		case <-deadline.C:
 			return "", core.E("demo", core.Unavailable, nil, "the demo's daemon does not answer; its log is %s", log.Name())
 		case <-tick.C:

@@ -178,8 +178,8 @@ func (d *decoder) object(n *strictyaml.Node, into reflect.Value, name string) {
 
 func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.Tag.Get("yaml") != "" && !yield(f) {
+		for f := range t.Fields() {
+			if f.Tag.Get("yaml") != "" && !yield(f) {
 				return
 			}
 		}

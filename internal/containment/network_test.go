@@ -132,7 +132,10 @@ func sandboxWith(t *testing.T, n *Network, policy *core.NetworkPolicy, settings 
 			map[string]any{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
 		},
 		"linux": map[string]any{"namespaces": []any{
-			map[string]any{"type": "pid"}, map[string]any{"type": "mount"}, map[string]any{"type": "ipc"}, map[string]any{"type": "uts"},
+			map[string]any{"type": "pid"},
+			map[string]any{"type": "mount"},
+			map[string]any{"type": "ipc"},
+			map[string]any{"type": "uts"},
 			map[string]any{"type": "network", "path": at.Namespace},
 		}},
 	}

@@ -176,7 +176,7 @@ type Comment struct {
 	Created time.Time `json:"created"`
 }
 
-// Approval of a change is bound to the commit that was looked at.
+// ChangeApproval is bound to the commit that was looked at.
 type ChangeApproval struct {
 	Change  ChangeID  `json:"change"`
 	By      Author    `json:"by"`

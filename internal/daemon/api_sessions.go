@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"time"
 
 	"drydock/internal/control/blueprint"
@@ -10,6 +12,7 @@ import (
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
 	"drydock/internal/harness/model"
+	"drydock/internal/obs"
 	"drydock/internal/store"
 	"drydock/internal/surface/api"
 	"drydock/internal/surface/server"
@@ -90,6 +93,8 @@ func (s sessions) RaiseBudget(ctx context.Context, id core.SessionID, by core.Au
 type executor struct {
 	engine     *blueprint.Engine
 	workspaces *workspace.Manager
+	metrics    *obs.Metrics
+	log        *slog.Logger
 }
 
 var _ session.Executor = (*executor)(nil)
@@ -100,10 +105,32 @@ func (e *executor) Execute(ctx context.Context, job session.Job) (session.Ending
 		Session: job.Session, Prompt: job.Prompt, Run: job.Run, Fence: job.Fence, Resumed: job.Resumed,
 	})
 	if err != nil {
+		e.leave(ctx, job.Session.ID)
 		return session.Ending{}, err
+	}
+	e.metrics.RunEnded(end.State)
+	if end.Verdict != "" {
+		e.metrics.Verdict(end.Verdict)
 	}
 	return session.Ending{RunState: end.State, Outcome: end.Outcome, Verdict: end.Verdict, Failure: end.Failure, Change: end.Change}, nil
 }
+
+// leave puts the sandbox of a run away that was cut off (stopped, paused,
+// broken): it would hold memory and a place for nothing. A shutdown leaves it
+// running for the next process, and a lost session belongs to another one.
+func (e *executor) leave(ctx context.Context, id core.SessionID) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, session.ErrShutdown) || errors.Is(cause, session.ErrLeaseLost) {
+		return
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := e.workspaces.PutAway(clean, id); err != nil {
+		e.log.Warn("the sandbox of a session that does not run was not put away", "session", id, "err", err)
+	}
+}
+
+const leaveTimeout = 90 * time.Second
 
 // Kill implements session.Executor.
 func (e *executor) Kill(ctx context.Context, id core.SessionID) error {
@@ -111,15 +138,18 @@ func (e *executor) Kill(ctx context.Context, id core.SessionID) error {
 }
 
 // budget meters model calls on the session that asked.
-type budget struct{ s *session.Service }
+type budget struct {
+	s       *session.Service
+	metrics *obs.Metrics
+}
 
 var (
-	_ model.Budget = budget{}
-	_ model.Sink   = budget{}
+	_ model.Budget = (*budget)(nil)
+	_ model.Sink   = (*budget)(nil)
 )
 
 // CheckBudget implements model.Budget.
-func (b budget) CheckBudget(ctx context.Context, c model.Caller) error {
+func (b *budget) CheckBudget(ctx context.Context, c model.Caller) error {
 	if c.Session == "" {
 		return nil
 	}
@@ -128,10 +158,10 @@ func (b budget) CheckBudget(ctx context.Context, c model.Caller) error {
 
 // Spend implements model.Budget. The sums and the event are written together
 // by ModelCall, so that neither can be there without the other.
-func (b budget) Spend(context.Context, model.Caller, core.Usage, core.Cost) error { return nil }
+func (b *budget) Spend(context.Context, model.Caller, core.Usage, core.Cost) error { return nil }
 
 // ModelCall implements model.Sink.
-func (b budget) ModelCall(ctx context.Context, c model.Caller, e core.Event) error {
+func (b *budget) ModelCall(ctx context.Context, c model.Caller, e core.Event) error {
 	if c.Session == "" {
 		return nil
 	}
@@ -139,6 +169,7 @@ func (b budget) ModelCall(ctx context.Context, c model.Caller, e core.Event) err
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		return core.E("daemon.spend", core.Internal, err, "event of a model call")
 	}
+	b.metrics.ModelCall(data.Outcome, data.Usage, data.Cost, data.Duration)
 	_, err := b.s.Spend(ctx, session.Call{Session: c.Session, Prompt: c.Prompt, Run: c.Run, Attempt: c.Attempt}, data)
 	return err
 }

@@ -32,6 +32,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 	}
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.No = http, https, no
 	opts.Images.Registry = image.Registry{Default: cfg.Images.DefaultRegistry, Insecure: cfg.Images.Insecure, Credentials: map[string]image.Credential{}}
+	opts.Images.DebianSources = cfg.Images.DebianSources
 	for _, l := range cfg.Images.Credentials {
 		password, err := l.Password.Read(env)
 		if err != nil {

@@ -45,6 +45,7 @@ import (
 	"drydock/internal/execution/snapshot/overlay"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/model"
+	"drydock/internal/obs"
 	"drydock/internal/proof/evidence"
 	"drydock/internal/store"
 	"drydock/internal/store/blob"
@@ -114,6 +115,7 @@ type Daemon struct {
 	blobs      *blob.Store
 	key        evidence.Key
 	denials    *denials
+	metrics    *obs.Metrics
 
 	listener net.Listener
 	stop     context.CancelFunc
@@ -146,7 +148,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Daemon{opts: opts, log: opts.Log, failed: make(chan error, 1)}
+	d := &Daemon{opts: opts, log: opts.Log, metrics: obs.NewMetrics(), failed: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -200,6 +202,10 @@ func (d *Daemon) openStore(ctx context.Context) error {
 		return err
 	}
 	if d.key, err = evidence.LoadKey(filepath.Join(keys, "evidence.pem")); err != nil {
+		return err
+	}
+	// Whoever checks a bundle elsewhere needs the public half.
+	if err := writeFile(filepath.Join(keys, "evidence.pub"), string(d.key.Public().PEM())); err != nil {
 		return err
 	}
 	d.access = access.New(d.db)

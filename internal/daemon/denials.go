@@ -7,6 +7,7 @@ import (
 	"drydock/internal/containment/egress"
 	"drydock/internal/control/event"
 	"drydock/internal/core"
+	"drydock/internal/obs"
 	"drydock/internal/store"
 )
 
@@ -16,16 +17,18 @@ import (
 type denials struct {
 	db    *store.DB
 	log   *event.Log
+	stats *obs.Metrics
 	slog  *slog.Logger
 	queue chan egress.Decision
 }
 
-func newDenials(db *store.DB, log *event.Log, logger *slog.Logger) *denials {
-	return &denials{db: db, log: log, slog: logger, queue: make(chan egress.Decision, 1024)}
+func newDenials(db *store.DB, log *event.Log, stats *obs.Metrics, logger *slog.Logger) *denials {
+	return &denials{db: db, log: log, stats: stats, slog: logger, queue: make(chan egress.Decision, 1024)}
 }
 
 // decided must not block.
 func (d *denials) decided(v egress.Decision) {
+	d.stats.Egress(v.Via, v.Allowed, v.Count)
 	if v.Allowed {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	for _, name := range found.Dropped {
 		d.log.Info("a secret in a package manager's settings stays on the host", "name", name)
 	}
-	d.denials = newDenials(d.db, d.events, d.log)
+	d.denials = newDenials(d.db, d.events, d.metrics, d.log)
 	var err error
 	switch d.opts.Driver {
 	case "", "runsc":
@@ -143,8 +144,8 @@ func (d *Daemon) openEnvironments(found registries.Settings) error {
 // layer that has the file. The file is data of an image, and only chooses among
 // settings.
 func (d *Daemon) distribution(h sandbox.Handle) distribution {
-	for i := len(h.Layers) - 1; i >= 0; i-- {
-		root, err := os.OpenRoot(h.Layers[i])
+	for _, v := range slices.Backward(h.Layers) {
+		root, err := os.OpenRoot(v)
 		if err != nil {
 			continue
 		}
@@ -181,12 +182,12 @@ func (d *Daemon) base(ctx context.Context, req environment.BaseRequest) (environ
 		packages = nil
 	}
 	start := time.Now()
-	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress})
+	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress, Refresh: req.Fresh && bootstrapped})
 	if err != nil {
 		return environment.BaseImage{}, err
 	}
 	return environment.BaseImage{
-		Digest: img.Digest, Layers: img.Layers, Installed: bootstrapped, Family: img.OS.ID, Cached: img.Created.Before(start),
+		Digest: img.Digest, Layers: img.Layers, Installed: bootstrapped, Family: img.OS.Family, Cached: img.Created.Before(start),
 		Image: snapshot.Image{Env: img.Env, User: img.User},
 	}, nil
 }
@@ -244,7 +245,7 @@ func (d *Daemon) openControl(context.Context) error {
 	if err != nil {
 		return err
 	}
-	meter := &budget{}
+	meter := &budget{metrics: d.metrics}
 	gateway, err := model.New(model.Deps{Providers: d.opts.Providers, Prices: d.opts.Prices, Budget: meter, Sink: meter, Log: d.log}, model.Options{})
 	if err != nil {
 		return err
@@ -269,7 +270,7 @@ func (d *Daemon) openControl(context.Context) error {
 		return err
 	}
 	d.sessions, err = session.New(session.Deps{
-		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces}, Logger: d.log,
+		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, Model: d.opts.Model, Budget: d.opts.Budget})
 	meter.s, d.crier.s = d.sessions, d.sessions
 	return err

@@ -211,7 +211,7 @@ func (d *doctor) cgroups() Check {
 		case "cgroup2":
 			v2 = f[1]
 		case "cgroup":
-			for _, o := range strings.Split(f[3], ",") {
+			for o := range strings.SplitSeq(f[3], ",") {
 				v1[o] = f[1]
 			}
 		}
@@ -219,7 +219,7 @@ func (d *doctor) cgroups() Check {
 	needed := []string{"cpu", "memory", "pids"}
 	have := map[string]bool{}
 	if data, err := os.ReadFile(filepath.Join(v2, "cgroup.controllers")); err == nil && v2 != "" {
-		for _, c := range strings.Fields(string(data)) {
+		for c := range strings.FieldsSeq(string(data)) {
 			have[c] = true
 		}
 	}

@@ -230,7 +230,7 @@ func (d *doctor) port() Check {
 	if d.opts.Running {
 		return ok("port", "%s, where the daemon answers", addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := (&net.ListenConfig{}).Listen(d.ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return warn("port", addr+" is in use", "Either a daemon runs already, or something else took its port.", "drydock session list tells which; else set listen in the configuration")
 	}

@@ -32,7 +32,10 @@ var approvalTable = table[Approval]{
 	fields: func(a *Approval) []any {
 		return []any{
 			&a.ID, &a.Session, &a.Run, &a.Node, &a.Kind, &a.Question, asDoc(&a.Detail), &a.AskedBy, &a.State,
-			&a.DecidedBy, &a.Note, stamp{&a.Deadline}, stamp{&a.Created}, stamp{&a.Decided},
+			&a.DecidedBy, &a.Note,
+			stamp{&a.Deadline},
+			stamp{&a.Created},
+			stamp{&a.Decided},
 		}
 	},
 }

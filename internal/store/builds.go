@@ -12,7 +12,8 @@ var buildTable = table[core.Build]{
 	fields: func(b *core.Build) []any {
 		return []any{
 			&b.ID, &b.Environment, &b.Commit, &b.State, &b.Snapshot, asDoc(&b.Failure), asDoc(&b.Phases),
-			stamp{&b.Created}, stamp{&b.Finished},
+			stamp{&b.Created},
+			stamp{&b.Finished},
 		}
 	},
 }

@@ -14,7 +14,9 @@ var changeTable = table[core.Change]{
 	fields: func(c *core.Change) []any {
 		return []any{
 			&c.ID, &c.Number, &c.Repository, &c.Session, &c.Title, &c.Body, &c.State, &c.Base, &c.Branch, &c.BaseCommit,
-			&c.Head, &c.Merge, asDoc(&c.Authors), &c.Evidence, &c.Verdict, &c.URL, &c.Environment, stamp{&c.Created}, stamp{&c.Updated},
+			&c.Head, &c.Merge, asDoc(&c.Authors), &c.Evidence, &c.Verdict, &c.URL, &c.Environment,
+			stamp{&c.Created},
+			stamp{&c.Updated},
 		}
 	},
 }

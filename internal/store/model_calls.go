@@ -31,7 +31,8 @@ var modelCallTable = table[ModelCall]{
 	fields: func(m *ModelCall) []any {
 		return []any{
 			&m.Session, &m.Prompt, &m.Run, &m.Attempt, &m.Provider, &m.Model, &m.Scripted, &m.Outcome, &m.Usage.Input, &m.Usage.CacheRead,
-			&m.Usage.CacheWrite, &m.Usage.Output, &m.Usage.Calls, &m.Cost.Known, &m.Cost.Unknown, &m.Retries, &m.Duration, stamp{&m.Created},
+			&m.Usage.CacheWrite, &m.Usage.Output, &m.Usage.Calls, &m.Cost.Known, &m.Cost.Unknown, &m.Retries, &m.Duration,
+			stamp{&m.Created},
 		}
 	},
 }

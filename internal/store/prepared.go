@@ -39,7 +39,7 @@ func (s *statements) prepare(ctx context.Context, db *sql.DB, d dialect) {
 		if n < prepareAfter || s.ready[query] != nil {
 			continue
 		}
-		stmt, err := db.PrepareContext(ctx, d.rebind(query))
+		stmt, err := db.PrepareContext(ctx, d.rebind(query)) //nolint:sqlclosecheck // kept, and closed with its database
 		if err != nil {
 			continue
 		}
@@ -53,7 +53,7 @@ func (s *statements) prepare(ctx context.Context, db *sql.DB, d dialect) {
 func (db *DB) preparedRead(ctx context.Context, query string) *sql.Stmt {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	stmt := db.reads.find(query)
+	stmt := db.reads.find(query) //nolint:sqlclosecheck // kept, and closed with its database
 	if stmt == nil && db.reads.seen[query] >= prepareAfter {
 		db.reads.prepare(ctx, db.readers, db.d)
 		stmt = db.reads.ready[query]

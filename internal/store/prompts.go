@@ -14,7 +14,10 @@ var promptTable = table[core.Prompt]{
 	fields: func(p *core.Prompt) []any {
 		return []any{
 			&p.ID, &p.Session, &p.ClientID, &p.Author.Handle, &p.Author.Name, &p.Author.Email, &p.Text, &p.Source,
-			&p.State, &p.Position, &p.Run, stamp{&p.Created}, stamp{&p.Started}, stamp{&p.Finished},
+			&p.State, &p.Position, &p.Run,
+			stamp{&p.Created},
+			stamp{&p.Started},
+			stamp{&p.Finished},
 		}
 	},
 }

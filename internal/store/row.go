@@ -3,14 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"database/sql/driver"
 
 	"drydock/internal/core"
 )
@@ -40,7 +39,7 @@ type conn struct {
 func (c conn) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	var res sql.Result
 	var err error
-	if stmt := c.prepared(ctx, query); stmt != nil {
+	if stmt := c.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
 		res, err = stmt.ExecContext(ctx, args...)
 	} else {
 		res, err = c.sql.ExecContext(ctx, c.d.rebind(query), args...)
@@ -52,14 +51,14 @@ func (c conn) exec(ctx context.Context, query string, args ...any) (int64, error
 }
 
 func (c conn) row(ctx context.Context, query string, args ...any) *sql.Row {
-	if stmt := c.prepared(ctx, query); stmt != nil {
+	if stmt := c.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return c.sql.QueryRowContext(ctx, c.d.rebind(query), args...)
 }
 
 func (c conn) rows(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if stmt := c.prepared(ctx, query); stmt != nil {
+	if stmt := c.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
 		return stmt.QueryContext(ctx, args...)
 	}
 	return c.sql.QueryContext(ctx, c.d.rebind(query), args...)
@@ -140,13 +139,14 @@ func (t table[T]) list(ctx context.Context, c conn, tail string, args ...any) ([
 func (t table[T]) insert(ctx context.Context, c conn, v *T, extra ...any) error {
 	args := t.fields(v)
 	key := deref(args[0])
-	columns := t.columns
+	var columns strings.Builder
+	columns.WriteString(t.columns)
 	for i := 0; i < len(extra); i += 2 {
-		columns += ", " + extra[i].(string)
+		columns.WriteString(", " + extra[i].(string))
 		args = append(args, extra[i+1])
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(args)), ", ")
-	_, err := c.exec(ctx, "INSERT INTO "+t.name+" ("+columns+") VALUES ("+marks+")", args...)
+	_, err := c.exec(ctx, "INSERT INTO "+t.name+" ("+columns.String()+") VALUES ("+marks+")", args...)
 	return c.d.explain(ctx, "store."+t.noun, err, t.what(key))
 }
 

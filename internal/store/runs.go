@@ -12,7 +12,9 @@ var runTable = table[core.Run]{
 	fields: func(r *core.Run) []any {
 		return []any{
 			&r.ID, &r.Session, &r.Prompt, &r.Blueprint, &r.State, &r.Node, asDoc(&r.Data), &r.Outcome, &r.Verdict,
-			asDoc(&r.Failure), stamp{&r.Created}, stamp{&r.Finished},
+			asDoc(&r.Failure),
+			stamp{&r.Created},
+			stamp{&r.Finished},
 		}
 	},
 }

@@ -20,7 +20,9 @@ var sessionTable = table[core.Session]{
 			&s.Blueprint, &s.Agent, &s.Model,
 			&s.Base, &s.BaseCommit, &s.Branch, &s.Head, &s.Budget.WallClock, &s.Budget.Money,
 			&s.Usage.Input, &s.Usage.CacheRead, &s.Usage.CacheWrite, &s.Usage.Output, &s.Usage.Calls, &s.Cost.Known, &s.Cost.Unknown,
-			&s.Active, &s.Held, &s.Wait, &s.Sandbox, &s.Snapshot, &s.Change, stamp{&s.Created}, stamp{&s.Updated},
+			&s.Active, &s.Held, &s.Wait, &s.Sandbox, &s.Snapshot, &s.Change,
+			stamp{&s.Created},
+			stamp{&s.Updated},
 		}
 	},
 }

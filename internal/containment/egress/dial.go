@@ -244,12 +244,10 @@ func closeWrite(c net.Conn) error {
 // plainCause shortens an error of the net package to its cause: addresses and
 // operations in it are the host's business.
 func plainCause(err error) error {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return errors.New(dns.Err)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	if err == nil {

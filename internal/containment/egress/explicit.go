@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -129,7 +130,8 @@ func (s *Server) serveConnect(w http.ResponseWriter, r *http.Request, c *client)
 }
 
 func asDenial(err error) *Denial {
-	if d, ok := err.(*Denial); ok {
+	d := &Denial{}
+	if errors.As(err, &d) {
 		return d
 	}
 	return deny(CodeUnreach, "", "%v", err)
@@ -235,7 +237,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, c *client, t Ta
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			failed = true
-			if cause, ok := context.Cause(ctx).(*Denial); ok {
+			cause := &Denial{}
+			if errors.As(context.Cause(ctx), &cause) {
 				err = cause
 			}
 			s.refuseHTTP(w, c, t, via, asDenial(unwrapDenial(err)))

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ func (w *world) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, er
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	var out []netip.Addr
-	for _, s := range strings.Fields(a) {
+	for s := range strings.FieldsSeq(a) {
 		out = append(out, netip.MustParseAddr(s))
 	}
 	return out, nil
@@ -61,6 +62,7 @@ func (w *world) dialOut(ctx context.Context, network, address string) (net.Conn,
 }
 
 func (w *world) name(name, address string) { w.mu.Lock(); defer w.mu.Unlock(); w.names[name] = address }
+
 func (w *world) route(address, to string)  { w.mu.Lock(); defer w.mu.Unlock(); w.routes[address] = to }
 func (w *world) capture(to netip.AddrPort) { w.mu.Lock(); defer w.mu.Unlock(); w.captured = to }
 
@@ -152,8 +154,8 @@ func (w *world) lastDenial(t *testing.T) Decision {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
 		w.mu.Lock()
-		for i := len(w.decisions) - 1; i >= 0; i-- {
-			if d := w.decisions[i]; !d.Allowed {
+		for _, v := range slices.Backward(w.decisions) {
+			if d := v; !d.Allowed {
 				w.mu.Unlock()
 				return d
 			}
@@ -313,7 +315,7 @@ func TestAddressIsCheckedWhenDialled(t *testing.T) {
 				w := newWorld(t, policy, closed)
 				w.name("name.example", addr)
 				srv := w.outside(t, "93.184.216.34:80", false)
-				for _, a := range strings.Fields(addr) {
+				for a := range strings.FieldsSeq(addr) {
 					w.route(net.JoinHostPort(a, "80"), srv.Listener.Addr().String())
 				}
 				_, resp, err := get(w.viaProxy(""), "http://name.example/")

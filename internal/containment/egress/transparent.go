@@ -339,7 +339,8 @@ func (s *Server) splice(ctx context.Context, c *client, in, out net.Conn, t Targ
 	_ = in.Close()
 	_ = out.Close()
 	dec := Decision{Allowed: true, Rule: rule.Text, Sent: sent.total(), Got: got.total()}
-	if d, ok := context.Cause(ctx).(*Denial); ok {
+	d := &Denial{}
+	if errors.As(context.Cause(ctx), &d) {
 		dec.Allowed, dec.Code, dec.Reason = false, d.Code, d.Reason
 	}
 	s.tell(c, via, t, dec)
@@ -384,12 +385,10 @@ func (i *idle) stop()  { i.timer.Stop() }
 
 // unwrapDenial finds our own reason inside what the HTTP client wrapped it in.
 func unwrapDenial(err error) error {
-	var d *Denial
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*Denial](err); ok {
 		return d
 	}
-	var e *core.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*core.Error](err); ok {
 		return e
 	}
 	return plainCause(err)

@@ -222,9 +222,7 @@ func TestNothingElseIsReachable(t *testing.T) {
 		j.claim.block.gateway(m.Slot).String() + ":53",
 		other.Address.String() + ":80",
 	}
-	for _, a := range host {
-		targets = append(targets, a)
-	}
+	targets = append(targets, host...)
 	for _, to := range targets {
 		start := time.Now()
 		err := knock(t, j, m, to)

@@ -95,7 +95,7 @@ func parseAptList(data []byte) []AptSource {
 			continue
 		}
 		s := AptSource{URIs: []string{f[1]}, Suites: []string{f[2]}, Components: f[3:]}
-		for _, o := range strings.Fields(options) {
+		for o := range strings.FieldsSeq(options) {
 			if v, ok := strings.CutPrefix(o, "signed-by="); ok && path.IsAbs(v) {
 				s.SignedBy = v
 			}

@@ -244,7 +244,7 @@ func (r *reader) readUv() {
 			continue
 		}
 		var kept []string
-		for _, u := range strings.Fields(value) {
+		for u := range strings.FieldsSeq(value) {
 			label, rest, named := strings.Cut(u, "=")
 			if !named || strings.Contains(label, ":") {
 				label, rest = "", u

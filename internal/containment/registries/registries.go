@@ -3,6 +3,7 @@ package registries
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -179,7 +180,8 @@ func (r *reader) file(path string, most int64) ([]byte, bool) {
 }
 
 func cause(err error) error {
-	if p, ok := err.(*fs.PathError); ok {
+	p := &fs.PathError{}
+	if errors.As(err, &p) {
 		return p.Err
 	}
 	return err

@@ -141,8 +141,8 @@ func (m Machine) checkGraph(file string) error {
 			return core.E("blueprint.parse", core.Invalid, nil, "%s: node %q cannot be reached from %q", file, name, m.Start)
 		}
 	}
-	for changed, ends := true, map[string]bool{}; ; {
-		changed = false
+	for ends := map[string]bool{}; ; {
+		changed := false
 		for name, n := range m.Nodes {
 			if ends[name] {
 				continue

@@ -9,6 +9,7 @@ import (
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/core"
+	"drydock/internal/delivery/change"
 	"drydock/internal/gitcmd/mirror"
 )
 
@@ -257,43 +258,34 @@ func (d Deps) deliver(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 		return blueprint.Outcome{}, err
 	}
 	title := s.Title
-	if title == "" {
+	if title == "" || strings.HasSuffix(title, "...") { // made from the prompt, and cut within a word
 		title = subject(v.Job, "")
 	}
-	var notes []string
-	v.Data.Get(keyNotes, &notes)
-	change, err := d.Deliverer.Deliver(ctx, Delivery{
+	delivered, err := d.Deliverer.Deliver(ctx, Delivery{
 		Key: string(v.Job.Run.ID), Job: v.Job, Title: title, Base: s.Base, Branch: s.Branch, Head: text(v, keyHead),
-		Body: body(v.Job, proof, text(v, keySummary), notes), Authors: authors, Evidence: proof.Evidence, Verdict: proof.Verdict,
+		Body: body(v.Job, proof, text(v, keySummary)), Authors: authors, Evidence: proof.Evidence, Verdict: proof.Verdict,
 	})
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
-	if s.Change != change.ID {
-		if err := d.Sessions.Fix(ctx, v.Job, Place{Change: change.ID}); err != nil {
+	if s.Change != delivered.ID {
+		if err := d.Sessions.Fix(ctx, v.Job, Place{Change: delivered.ID}); err != nil {
 			return blueprint.Outcome{}, err
 		}
 	}
-	v.Data.Set(blueprint.KeyChange, change.ID)
-	v.Data.Set(blueprint.KeyOutcome, fmt.Sprintf("change #%d, %s", change.Number, proof.Verdict))
-	return result("ok", "#%d %s", change.Number, change.Title)
+	v.Data.Set(blueprint.KeyChange, delivered.ID)
+	v.Data.Set(blueprint.KeyOutcome, fmt.Sprintf("change #%d, %s", delivered.Number, proof.Verdict))
+	return result("ok", "#%d %s", delivered.Number, delivered.Title)
 }
 
 // body puts the platform's facts first and the agent's words last, folded.
-func body(job blueprint.Job, proof Proof, summary string, notes []string) string {
+func body(job blueprint.Job, proof Proof, summary string) string {
 	var b strings.Builder
 	b.WriteString(proof.Markdown)
-	if len(notes) > 0 {
-		b.WriteString("\n### To know\n\n")
-		for _, n := range notes {
-			fmt.Fprintf(&b, "- %s\n", n)
-		}
-	}
-	fmt.Fprintf(&b, "\n### Asked by %s\n\n%s\n", job.Prompt.Author.Name, quote(head(clean(job.Prompt.Text), 4000)))
+	fmt.Fprintf(&b, "\n"+change.AskedHeading+"%s\n\n%s\n", job.Prompt.Author.Name, quote(head(clean(job.Prompt.Text), 4000)))
 	if summary = strings.TrimSpace(clean(summary)); summary != "" {
 		fmt.Fprintf(&b, "\n<details><summary>What the agent says (its own words, not evidence)</summary>\n\n%s\n\n</details>\n", quote(head(summary, 8000)))
 	}
-	fmt.Fprintf(&b, "\nSession %s, run %s.\n", job.Session.ID, job.Run.ID)
 	return b.String()
 }
 

@@ -64,12 +64,16 @@ func (g Gate) Inspect(files []mirror.ChangedFile, added []AddedLine) []Finding {
 		out = append(out, g.inspectFile(f)...)
 	}
 	if len(files) > g.MaxFiles {
-		out = append(out, Finding{Code: "too_large", Stop: true,
-			Detail: fmt.Sprintf("the change touches %d files, the limit is %d", len(files), g.MaxFiles)})
+		out = append(out, Finding{
+			Code: "too_large", Stop: true,
+			Detail: fmt.Sprintf("the change touches %d files, the limit is %d", len(files), g.MaxFiles),
+		})
 	}
 	if lines > g.MaxLines {
-		out = append(out, Finding{Code: "too_large", Stop: true,
-			Detail: fmt.Sprintf("the change adds and removes %d lines that somebody must read, the limit is %d", lines, g.MaxLines)})
+		out = append(out, Finding{
+			Code: "too_large", Stop: true,
+			Detail: fmt.Sprintf("the change adds and removes %d lines that somebody must read, the limit is %d", lines, g.MaxLines),
+		})
 	}
 	for _, l := range added {
 		if name := secretIn(l.Text); name != "" {
@@ -86,8 +90,10 @@ func (g Gate) inspectFile(f mirror.ChangedFile) []Finding {
 			continue
 		}
 		if i := slices.IndexFunc(g.Protected, func(glob string) bool { return GlobMatch(glob, p) }); i >= 0 {
-			out = append(out, Finding{Code: "protected", Path: p, Stop: true,
-				Detail: fmt.Sprintf("is protected by the rule %q", g.Protected[i])})
+			out = append(out, Finding{
+				Code: "protected", Path: p, Stop: true,
+				Detail: fmt.Sprintf("is protected by the rule %q", g.Protected[i]),
+			})
 		}
 	}
 	if f.Status != mirror.Added {

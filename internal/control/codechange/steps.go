@@ -17,7 +17,6 @@ const (
 	keyHead     = "head"     // string: delivered commit
 	keyWip      = "wip"      // string: newest harvested commit
 	keyRed      = "red"      // string: checks that were red in the agent's sandbox
-	keyNotes    = "notes"    // []string: what a reviewer must know
 	keyProof    = "proof"    // Proof
 	keyEnding   = "ending"   // string: how the agent ended, when not well
 	keyFinished = "finished" // bool: an agent has finished at least once
@@ -59,19 +58,6 @@ func (d Deps) emit(ctx context.Context, v *blueprint.Visit, kind core.EventKind,
 	e := core.NewEvent(kind, data)
 	e.Run, e.Node, e.Attempt, e.Actor = v.Job.Run.ID, v.Node, v.Attempt, "platform"
 	return d.Events.Emit(ctx, v.Job, e)
-}
-
-// note remembers something a reviewer must know.
-func note(v *blueprint.Visit, format string, args ...any) {
-	var notes []string
-	v.Data.Get(keyNotes, &notes)
-	text := fmt.Sprintf(format, args...)
-	for _, n := range notes {
-		if n == text {
-			return
-		}
-	}
-	v.Data.Set(keyNotes, append(notes, text))
 }
 
 func text(v *blueprint.Visit, key string) string {

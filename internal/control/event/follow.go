@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"drydock/internal/core"
@@ -232,13 +233,13 @@ func (l *Log) leave(name string, f *follower) {
 func (l *Log) takeDeltas(f *follower, upTo int64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := ""
+	var text strings.Builder
 	for len(f.deltas) > 0 && f.deltas[0].after <= upTo {
-		text += f.deltas[0].text
+		text.WriteString(f.deltas[0].text)
 		f.size -= len(f.deltas[0].text)
 		f.deltas = f.deltas[1:]
 	}
-	return text
+	return text.String()
 }
 
 func (l *Log) hasDelta(f *follower, upTo int64) bool {

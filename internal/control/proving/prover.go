@@ -101,6 +101,9 @@ func (p *Prover) Prove(ctx context.Context, req codechange.ProofRequest) (codech
 	if err := p.keep(ctx, id, s.ID, req.Job.Run.ID, result); err != nil {
 		return codechange.Proof{}, err
 	}
+	if err := p.ask(ctx, id, s.ID, req.Job.Run.ID, req.Job.Prompt.Author.Handle, result); err != nil {
+		return codechange.Proof{}, err
+	}
 	return p.proof(result, id), nil
 }
 

@@ -210,10 +210,14 @@ func TestEndings(t *testing.T) {
 		"error": {func(context.Context, session.Job) (session.Ending, error) {
 			return session.Ending{}, core.E("x", core.Unavailable, nil, "no room").WithHint("free some")
 		}, core.SessionFailed, core.PromptFailed, core.RunFailed, "failed: no room", "unavailable"},
-		"panic": {func(context.Context, session.Job) (session.Ending, error) { panic("boom") },
-			core.SessionFailed, core.PromptFailed, core.RunFailed, "failed: the engine panicked: boom", "internal"},
-		"nothing said": {func(context.Context, session.Job) (session.Ending, error) { return session.Ending{}, nil },
-			core.SessionFailed, core.PromptFailed, core.RunFailed, "failed: the engine returned without saying how the run ended", "bad_ending"},
+		"panic": {
+			func(context.Context, session.Job) (session.Ending, error) { panic("boom") },
+			core.SessionFailed, core.PromptFailed, core.RunFailed, "failed: the engine panicked: boom", "internal",
+		},
+		"nothing said": {
+			func(context.Context, session.Job) (session.Ending, error) { return session.Ending{}, nil },
+			core.SessionFailed, core.PromptFailed, core.RunFailed, "failed: the engine returned without saying how the run ended", "bad_ending",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(t, path(t), &engine{do: c.do}, session.Options{})

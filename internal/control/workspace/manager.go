@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -188,6 +189,12 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 	var machine *environment.Machine
 	if w != nil {
 		machine = w.machine
+		// The files are kept in any case; the mirror has the work as a commit too.
+		if status, err := machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
+			if _, err := w.Harvest(ctx); err != nil {
+				m.d.Log.Warn("the working tree was not brought out", "session", id, "err", err)
+			}
+		}
 	} else {
 		row, err := m.sandboxOf(ctx, id)
 		if core.Is(err, core.NotFound) {
@@ -407,14 +414,14 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 }
 
 func names(list []recipe.Service) string {
-	out := ""
+	var out strings.Builder
 	for i, s := range list {
 		if i > 0 {
-			out += ", "
+			out.WriteString(", ")
 		}
-		out += s.Name
+		out.WriteString(s.Name)
 	}
-	return out
+	return out.String()
 }
 
 // catchUp moves the working tree to where the session stands.

@@ -92,10 +92,7 @@ type DeliverRequest struct {
 	From        string // directory of the mirror; "" when the branch is pushed already
 	Authors     []core.Author
 	Evidence    core.EvidenceID
-	EvidenceURL string
 	Verdict     string
-	Reasons     []string // of the verdict
-	NotShown    []string
 }
 
 // Delivered says what became of it.
@@ -241,52 +238,17 @@ func Body(d DeliverRequest) string {
 	var b strings.Builder
 	b.WriteString(clip(strings.TrimSpace(d.Body), maxBody))
 	b.WriteString("\n\n---\n\n")
-	verdict := d.Verdict
-	if verdict == "" {
-		verdict = "none"
-	}
-	fmt.Fprintf(&b, "**Verdict: %s**", strings.ReplaceAll(verdict, "_", " "))
-	if len(d.Reasons) > 0 {
-		fmt.Fprintf(&b, " (%s)", inline(d.Reasons, 20))
-	}
-	b.WriteString("\n")
-	switch {
-	case d.EvidenceURL != "":
-		fmt.Fprintf(&b, "\n**Evidence:** [%s](%s) for commit `%s`\n", d.Evidence, d.EvidenceURL, d.Head)
-	case d.Evidence != "":
-		fmt.Fprintf(&b, "\n**Evidence:** `%s` for commit `%s`\n", d.Evidence, d.Head)
-	}
-	if len(d.NotShown) > 0 {
-		b.WriteString("\n**Not shown:**\n\n")
-		for i, n := range d.NotShown {
-			if i == 50 {
-				fmt.Fprintf(&b, "- and %d more\n", len(d.NotShown)-i)
-				break
-			}
-			fmt.Fprintf(&b, "- %s\n", clip(strings.Join(strings.Fields(n), " "), 300))
-		}
-	}
 	var names []string
 	for _, a := range d.Authors {
 		names = append(names, "@"+a.Handle)
 	}
-	fmt.Fprintf(&b, "\nSession `%s`", d.Session)
+	fmt.Fprintf(&b, "Session `%s`", d.Session)
 	if len(names) > 0 {
 		fmt.Fprintf(&b, ", prompts by %s", strings.Join(names, ", "))
 	}
+	if d.Evidence != "" {
+		fmt.Fprintf(&b, ". Evidence `%s` for commit `%s`", d.Evidence, d.Head)
+	}
 	b.WriteString(".\n")
 	return b.String()
-}
-
-func inline(list []string, most int) string {
-	more := ""
-	if len(list) > most {
-		more = fmt.Sprintf(" and %d more", len(list)-most)
-		list = list[:most]
-	}
-	short := make([]string, len(list))
-	for i, r := range list {
-		short[i] = clip(strings.Join(strings.Fields(r), " "), 200)
-	}
-	return strings.Join(short, "; ") + more
 }

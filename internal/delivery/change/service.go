@@ -287,3 +287,23 @@ func clip(s string, n int) string {
 	}
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
+
+// Rejudge puts a new judgement of the same head into a change: a person has
+// acknowledged findings. facts replaces what stood above the prompt's words.
+func (s *Service) Rejudge(ctx context.Context, id core.ChangeID, evidence core.EvidenceID, verdict, facts string) error {
+	c, err := s.forge.Change(ctx, id)
+	if err != nil {
+		return err
+	}
+	body := c.Body
+	if i := strings.Index(body, AskedHeading); i >= 0 {
+		body = strings.TrimRight(facts, "\n") + "\n\n" + body[i:]
+	}
+	body = strings.ReplaceAll(body, "Evidence `"+string(c.Evidence)+"`", "Evidence `"+string(evidence)+"`")
+	_, err = s.forge.UpdateChange(ctx, id, forge.ChangeUpdate{Body: &body, Evidence: &evidence, Verdict: &verdict})
+	return err
+}
+
+// AskedHeading begins the part of a change's body that quotes the prompt; what
+// stands above it are the platform's facts.
+const AskedHeading = "### Asked by "

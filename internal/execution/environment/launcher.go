@@ -274,7 +274,7 @@ func (l *Launcher) layers(ctx context.Context, m *Machine, req LaunchRequest) ([
 // running records that the driver has made the sandbox, and watches it.
 func (l *Launcher) running(ctx context.Context, m *Machine, h sandbox.Handle) error {
 	m.handle = h
-	m.guest = guest.NewTCPClient(h.Guest, h.Token)
+	m.connect()
 	doc, err := m.document()
 	if err != nil {
 		return err
@@ -306,6 +306,9 @@ func (l *Launcher) remember(ctx context.Context, m *Machine) {
 		l.mu.Lock()
 		delete(l.unwatch, m.id)
 		l.mu.Unlock()
+		if err == nil {
+			m.conns.die()
+		}
 		if err != nil || s.Cause == sandbox.CauseStopped {
 			return // closing, or whoever stopped it writes the row
 		}
@@ -422,9 +425,10 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 		return nil, err
 	}
 	m := &Machine{
-		launcher: l, id: id, handle: doc.Handle, guest: guest.NewTCPClient(doc.Guest, doc.Token), recorded: true, created: true,
+		launcher: l, id: id, handle: doc.Handle, recorded: true, created: true,
 		parent: doc.Parent, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
 	}
+	m.connect()
 	// It holds a place if one is free; it is not stopped for want of one.
 	if places := l.places[doc.Purpose]; places != nil {
 		select {

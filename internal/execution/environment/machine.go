@@ -22,6 +22,7 @@ type Machine struct {
 	id       core.SandboxID
 	handle   sandbox.Handle
 	guest    *guest.Client
+	conns    *conns
 	recipe   recipe.Recipe
 	policy   *core.NetworkPolicy
 	parent   core.SnapshotID
@@ -78,7 +79,16 @@ func (m *Machine) Wait(ctx context.Context) (sandbox.Status, error) {
 
 // Dial opens a connection to a port inside.
 func (m *Machine) Dial(ctx context.Context, port int) (net.Conn, error) {
-	return m.launcher.deps.Driver.Dial(ctx, m.id, port)
+	return m.conns.dial(ctx, func(ctx context.Context) (net.Conn, error) { return m.launcher.deps.Driver.Dial(ctx, m.id, port) })
+}
+
+// connect makes the client of the machine's handle.
+func (m *Machine) connect() {
+	m.conns = newConns()
+	address, dialer := m.handle.Guest.String(), net.Dialer{}
+	m.guest = guest.NewClient(func(ctx context.Context) (net.Conn, error) {
+		return m.conns.dial(ctx, func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", address) })
+	}, m.handle.Token)
 }
 
 // setUp tells drydock-init who it is and what its processes get.
@@ -319,6 +329,9 @@ func (m *Machine) destroy(ctx context.Context) error {
 	l := m.launcher
 	if m.guest != nil {
 		m.guest.Close()
+	}
+	if m.conns != nil {
+		m.conns.die()
 	}
 	if m.recorded {
 		if err := l.deps.Driver.Destroy(ctx, m.id); err != nil {

@@ -50,7 +50,7 @@ func realWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "dd-exec-") //nolint:usetesting // those names are too long for a socket
+	dir, err := os.MkdirTemp("", "dd-exec-") //nolint:usetesting // a short path: runsc puts sockets below it //nolint:usetesting // those names are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (m *Machine) follow(ctx context.Context, id guest.ProcessID, w io.Writer) e
 		if n > offset {
 			offset, failures = n, 0
 		}
-		if failures++; failures > retries || !errors.Is(err, io.ErrUnexpectedEOF) && !core.Is(err, core.Unavailable) {
+		if failures++; failures > retries || m.conns.isDead() || !errors.Is(err, io.ErrUnexpectedEOF) && !core.Is(err, core.Unavailable) {
 			return err
 		}
 		timer := time.NewTimer(50 * time.Millisecond << failures)

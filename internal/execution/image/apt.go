@@ -30,6 +30,22 @@ type source struct{ uri, suite, component string }
 
 func (s source) line() string { return "deb " + s.uri + " " + s.suite + " " + s.component }
 
+// aptFingerprint is the content of what says where packages come from.
+func (s *Store) aptFingerprint() []string {
+	if len(s.opts.DebianSources) > 0 {
+		return s.opts.DebianSources
+	}
+	files := []string{"/etc/apt/sources.list"}
+	more, _ := filepath.Glob("/etc/apt/sources.list.d/*")
+	var out []string
+	for _, f := range append(files, more...) {
+		if raw, err := os.ReadFile(f); err == nil && (strings.HasSuffix(f, ".list") || strings.HasSuffix(f, ".sources")) {
+			out = append(out, f, string(raw))
+		}
+	}
+	return out
+}
+
 // aptDiscover asks apt itself, so that every form of its configuration counts.
 func (s *Store) aptDiscover(ctx context.Context) (aptHost, error) {
 	var h aptHost

@@ -21,7 +21,7 @@ import (
 )
 
 // debianFormat is raised when what is made for the same request changes.
-const debianFormat = "debian 1"
+const debianFormat = "debian 2"
 
 var (
 	suiteForm   = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
@@ -48,25 +48,23 @@ func (s *Store) debian(ctx context.Context, suite string, req Request) (Image, e
 	if os.Geteuid() != 0 {
 		return Image{}, core.E("image.debian", core.Unavailable, nil, "making an image of debian:%s needs root", suite).WithHint("run the daemon as root")
 	}
-	host, err := s.aptDiscover(ctx)
-	if err != nil {
-		return Image{}, err
-	}
 	certificates, err := s.extraCertificates()
 	if err != nil {
 		return Image{}, err
 	}
 	// The key depends on what is asked and on the host's settings, not on what
-	// the sources hold today.
-	parts := []string{debianFormat, suite, runtime.GOARCH}
-	for _, src := range host.sources {
-		parts = append(parts, src.line())
-	}
+	// the sources hold today. Asking apt takes seconds, so that is done only when
+	// something has to be made.
+	parts := append([]string{debianFormat, suite, runtime.GOARCH}, s.aptFingerprint()...)
 	for _, name := range slices.Sorted(maps.Keys(certificates)) {
 		parts = append(parts, name, string(certificates[name]))
 	}
 	baseKey := hash(parts...)
 	base, err := s.once(ctx, baseKey, req, func() (Image, []string, error) {
+		host, err := s.aptDiscover(ctx)
+		if err != nil {
+			return Image{}, nil, err
+		}
 		return s.bootstrap(ctx, suite, host, certificates, req.Progress)
 	})
 	if err != nil || len(packages) == 0 {
@@ -74,6 +72,10 @@ func (s *Store) debian(ctx context.Context, suite string, req Request) (Image, e
 	}
 	key := hash(append([]string{debianFormat, baseKey, base.Digest}, packages...)...)
 	return s.once(ctx, key, req, func() (Image, []string, error) {
+		host, err := s.aptDiscover(ctx)
+		if err != nil {
+			return Image{}, nil, err
+		}
 		return s.install(ctx, base, baseKey, host, packages, req.Progress)
 	})
 }
@@ -142,7 +144,7 @@ func (s *Store) bootstrap(ctx context.Context, suite string, host aptHost, certi
 	}
 	args = append(args, suite, root, "-")
 	progress("bootstrapping debian:" + suite)
-	cmd := exec.CommandContext(ctx, "mmdebstrap", args...)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-eu", "-c", "mount -t proc proc /proc\nmmdebstrap \"$@\"", "bootstrap"}, args...)...)
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	cmd.Env = s.environ("TMPDIR=" + tmp)
 	if err := s.watch(ctx, cmd, progress, "debian:"+suite); err != nil {
@@ -195,6 +197,7 @@ func (s *Store) prepare(host aptHost, certificates map[string][]byte, keys, cert
 // fetched by the host's apt, so that its ways out apply; their scripts run in
 // the new root, where no service may start.
 const installScript = `
+mount -t proc proc /proc
 # volatile: waiting for the disk after every file is for nothing, since the whole
 # layer is put on disk before it counts. Older kernels do not know it.
 O="lowerdir=$LOWER,upperdir=$W/upper,workdir=$W/ovl,redirect_dir=on,index=off,metacopy=off"
@@ -265,7 +268,6 @@ func (s *Store) install(ctx context.Context, base Image, baseKey string, host ap
 	progress("installing " + strings.Join(packages, " "))
 	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-eu", "-c", installScript, "install"}, packages...)...)
 	cmd.Env = s.environ("W="+work, "LOWER="+base.Layers[0], "CACHE="+cache)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
 	if err := s.watch(ctx, cmd, progress, "packages "+strings.Join(packages, " ")); err != nil {
 		return fail(err)
 	}
@@ -303,7 +305,7 @@ func debianArch() string {
 	return runtime.GOARCH
 }
 
-// watch runs a command, handing lines that tell of progress on, and turns its
+// watch runs a command in its own mount and process namespaces, handing lines that tell of progress on, and turns its
 // failure into an error with the end of its output.
 func (s *Store) watch(ctx context.Context, cmd *exec.Cmd, progress func(string), what string) error {
 	r, w, err := os.Pipe()
@@ -311,11 +313,14 @@ func (s *Store) watch(ctx context.Context, cmd *exec.Cmd, progress func(string),
 		return core.E("image.debian", core.Internal, err, "cannot run %s", cmd.Path)
 	}
 	cmd.Stdout, cmd.Stderr = w, w
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	// Its own namespaces: nothing it mounts or starts outlives it, and it does
+	// not outlive this process. The thread stays, because its end would count as
+	// the parent's.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS,
 	}
-	cmd.SysProcAttr.Setpgid = true
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Start(); err != nil {
 		_, _ = r.Close(), w.Close()

@@ -1,8 +1,10 @@
 package image
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -149,6 +152,74 @@ func TestDebianForReal(t *testing.T) {
 	if list, err := s.List(ctx); err != nil || len(list) != 2 {
 		t.Errorf("list: %v %v", list, err)
 	}
+}
+
+// A killed store takes its bootstrap with it, and leaves nothing that looks
+// finished.
+func TestKilledWhileBootstrapping(t *testing.T) {
+	const name = "DRYDOCK_TEST_BOOTSTRAP"
+	if dir := os.Getenv(name); dir != "" { // the one that is killed
+		s, err := New(Options{Dir: dir, Environ: os.Environ()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Ensure(t.Context(), Request{Base: "debian:" + hostSuite(t), Progress: func(l string) { fmt.Fprintln(os.Stderr, "progress:", l) }})
+		t.Fatal(err)
+	}
+	if testing.Short() {
+		t.Skip("skipped: takes a minute")
+	}
+	need.Root(t)
+	need.Program(t, "mmdebstrap")
+	hostSuite(t)
+	dir := filepath.Join(t.TempDir(), "images")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), name+"="+dir)
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), "apt-get update") {
+	}
+	if !working(dir) {
+		t.Error("nothing is at work")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for end := time.Now().Add(20 * time.Second); working(dir); {
+		if time.Now().After(end) {
+			t.Fatal("the bootstrap goes on without its store")
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	s, err := New(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("list: %v %v", list, err)
+	}
+	if layers, _ := os.ReadDir(filepath.Join(dir, "layers")); len(layers) != 0 {
+		t.Errorf("layers: %v", layers)
+	}
+}
+
+// working says whether any process names a directory.
+func working(dir string) bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if raw, err := os.ReadFile(f); err == nil && bytes.Contains(raw, []byte(dir)) {
+			return true
+		}
+	}
+	return false
 }
 
 // mountCount counts this process's mounts below its temporary directories.

@@ -137,7 +137,19 @@ func New(opts Options) (*Store, error) {
 			return nil, core.E("image.open", core.Internal, err, "cannot make %s", filepath.Join(dir, sub))
 		}
 	}
-	return &Store{dir: dir, opts: opts, log: opts.Log}, nil
+	s := &Store{dir: dir, opts: opts, log: opts.Log}
+	s.sweep()
+	return s, nil
+}
+
+// sweep removes what processes that died left half-made.
+func (s *Store) sweep() {
+	entries, _ := os.ReadDir(filepath.Join(s.dir, "work"))
+	for _, e := range entries {
+		if path := filepath.Join(s.dir, "work", e.Name()); s.abandoned("work", path) {
+			_ = os.RemoveAll(path)
+		}
+	}
 }
 
 // Ensure returns the image, making it if it is not there yet. Interrupted, it
@@ -379,13 +391,15 @@ func (s *Store) abandoned(sub, path string) bool {
 	if sub != "work" {
 		return olderThan(path, time.Hour)
 	}
-	name := strings.TrimSuffix(path, ".lock")
-	f, err := tryLock(name + ".lock")
+	if !olderThan(path, time.Minute) { // it may be about to be locked
+		return false
+	}
+	f, err := tryLock(strings.TrimSuffix(path, ".lock") + ".lock")
 	if err != nil {
 		return false
 	}
 	_ = f.Close()
-	return olderThan(path, time.Minute)
+	return true
 }
 
 func olderThan(path string, age time.Duration) bool {

@@ -264,7 +264,8 @@ func (p *page) network(e event) {
 		if n.Type == "Document" && n.FrameID == p.frame {
 			p.status = n.Response.Status
 		}
-		if n.Response.Status >= 400 {
+		// Browsers ask for this one by themselves.
+		if n.Response.Status >= 400 && !strings.HasSuffix(place(n.Response.URL), "/favicon.ico") {
 			what := p.inflight[n.RequestID]
 			if what == "" {
 				what = "GET " + place(n.Response.URL)

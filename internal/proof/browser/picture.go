@@ -150,7 +150,7 @@ func command(port int) []string {
 done
 [ -n "${found:-}" ] || { echo "` + missingBrowser + `"; exit 127; }
 d=$(mktemp -d) || exit 1
-export HOME="$d" XDG_CONFIG_HOME="$d" XDG_CACHE_HOME="$d" TZ=UTC LANG=C.UTF-8
+export HOME="$d" TMPDIR="$d" XDG_CONFIG_HOME="$d" XDG_CACHE_HOME="$d" TZ=UTC LANG=C.UTF-8
 trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; rm -rf "$d"; exit 0' TERM INT HUP
 "$found" --user-data-dir="$d/profile" "$@" &
 pid=$!

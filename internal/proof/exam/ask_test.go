@@ -159,3 +159,20 @@ func TestBadExams(t *testing.T) {
 		t.Errorf("an unknown base: %v", err)
 	}
 }
+
+func TestEventPayloads(t *testing.T) {
+	r := run(t, scene{change: fixChange(), rooms: &scripted{run: byCell(cells{"A": report("a"), "B": report("a", "n"), "D": report("a", "-n")})}})
+	v := r.VerdictData("evd_1")
+	if v.Verdict != "proven" || v.Fixed != 1 || v.Kept != 1 || v.Broken != 0 || len(v.Reasons) == 0 || v.Evidence != "evd_1" {
+		t.Errorf("%+v", v)
+	}
+	var told []string
+	for _, one := range r.Runs {
+		d := one.CheckData()
+		told = append(told, d.Cell+" "+d.Result+" "+d.Detail)
+	}
+	want := []string{"A passed ", "B passed ", "B passed try 2", "B passed try 3", "D failed exit 1", "D failed try 2; exit 1"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

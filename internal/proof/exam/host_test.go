@@ -56,7 +56,7 @@ func (r *hostRoom) git(ctx context.Context, args ...string) error {
 }
 
 func (r *hostRoom) Checkout(ctx context.Context, commit string) error {
-	return errors.Join(r.git(ctx, "reset", "-q", "--hard", commit), r.git(ctx, "clean", "-q", "-fd"))
+	return r.git(ctx, "reset", "-q", "--hard", commit)
 }
 
 func (r *hostRoom) Overlay(_ context.Context, files []exam.OverlayFile) error {

@@ -94,8 +94,9 @@ type Rooms interface {
 type Room interface {
 	// Root is the absolute path of the repository inside.
 	Root() string
-	// Checkout puts the repository at a commit: tracked files as in it, files
-	// that are neither tracked nor ignored removed, ignored ones left alone.
+	// Checkout puts the repository at a commit, as git reset --hard does: tracked
+	// files as in it, files tracked before and not in it removed. Untracked
+	// files stay, ignored or not: installed dependencies are such files.
 	Checkout(ctx context.Context, commit string) error
 	// Overlay writes and deletes files.
 	Overlay(ctx context.Context, files []OverlayFile) error

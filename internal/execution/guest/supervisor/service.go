@@ -331,9 +331,9 @@ func (v *services) once(ctx context.Context, sv *service, deadline time.Time) (r
 // probe asks until the service is ready, its process has ended, or ctx has.
 // Past the deadline it is called failed, and asked on: it may still come.
 func (v *services) probe(ctx context.Context, sv *service, p *process, deadline time.Time) bool {
-	pause := 50 * time.Millisecond
+	pause, limit := 50*time.Millisecond, firstAsk
 	for {
-		err := v.ask(ctx, sv.def, p)
+		err := v.ask(ctx, sv.def, p, limit)
 		if ctx.Err() != nil || !p.running() {
 			return false
 		}
@@ -351,11 +351,20 @@ func (v *services) probe(ctx context.Context, sv *service, p *process, deadline 
 			return false
 		}
 		pause = min(pause*3/2, time.Second)
+		limit = min(2*limit, lastAsk)
 	}
 }
 
-// ask tries the readiness test once.
-func (v *services) ask(ctx context.Context, def guest.Service, p *process) error {
+// One readiness test may take this long: short at first, because a service
+// that is just starting may take a connection and forget it, and longer with
+// each try, because some are slow.
+const (
+	firstAsk = 500 * time.Millisecond
+	lastAsk  = 5 * time.Second
+)
+
+// ask tries the readiness test once, for at most limit.
+func (v *services) ask(ctx context.Context, def guest.Service, p *process, limit time.Duration) error {
 	ready := def.Ready
 	if ready == "" && def.Port > 0 {
 		ready = "tcp:" + strconv.Itoa(def.Port)
@@ -384,19 +393,19 @@ func (v *services) ask(ctx context.Context, def guest.Service, p *process) error
 		}
 		return err
 	case strings.HasPrefix(ready, "http://"), strings.HasPrefix(ready, "https://"):
-		return askHTTP(ctx, ready)
+		return askHTTP(ctx, ready, limit)
 	}
-	return v.askShell(ctx, def, ready)
+	return v.askShell(ctx, def, ready, 2*limit)
 }
 
-func askHTTP(ctx context.Context, target string) error {
+func askHTTP(ctx context.Context, target string, limit time.Duration) error {
 	if _, err := url.Parse(target); err != nil {
 		return err
 	}
 	transport := &http.Transport{DisableKeepAlives: true} // no proxy: this is about loopback
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
-		Transport: transport, Timeout: 5 * time.Second,
+		Transport: transport, Timeout: limit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
@@ -414,10 +423,10 @@ func askHTTP(ctx context.Context, target string) error {
 	return nil
 }
 
-func (v *services) askShell(ctx context.Context, def guest.Service, script string) error {
+func (v *services) askShell(ctx context.Context, def guest.Service, script string, limit time.Duration) error {
 	p, err := v.s.launch(guest.Command{
 		Argv: []string{"sh", "-c", script}, Env: def.Env, Dir: def.Dir, User: def.User, Merge: true,
-		Timeout: 10 * time.Second, Grace: time.Second,
+		Timeout: limit, Grace: time.Second,
 	}, hidden)
 	if err != nil {
 		return err

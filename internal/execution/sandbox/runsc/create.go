@@ -135,7 +135,7 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	}
 	proc, err := p.process()
 	if err != nil {
-		return h, d.deathNote(p, spec.ID, err)
+		return h, d.deathNote(p, spec.ID, fmt.Errorf("the sandbox ended at once: %w", err))
 	}
 	err = b.set(p, false, func(r *record) { r.Handle, r.Process, r.State = h, proc, core.SandboxRunning })
 	if err != nil {
@@ -243,7 +243,7 @@ func (d *Driver) answer(ctx context.Context, b *box, h sandbox.Handle) error {
 		case <-tick.C:
 		case <-b.done:
 			s := d.status(b)
-			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once (%s)", s.Cause))
+			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once: %s", s.Cause))
 		case <-ctx.Done():
 			return core.E("runsc.create", core.Unavailable, err, "drydock-init does not answer at %s", h.Guest)
 		}
