@@ -178,6 +178,7 @@ func (a *app) demoSession(ctx context.Context, c *client.Client, host DemoHost, 
 	if err != nil {
 		return Outcome{}, err
 	}
+	defer func() { _ = c.RevokeToken(context.WithoutCancel(ctx), made.Token.ID) }() // best effort: it was for this session alone
 	asker, err := client.New(client.Options{URL: host.URL, Token: made.Secret})
 	if err != nil {
 		return Outcome{}, err

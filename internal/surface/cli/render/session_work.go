@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (s *Session) toolDone(d core.ToolData) {
 	}
 	if d.Tool == "finish" && len(lines) > 0 { // the agent's last words
 		s.line(2, mark+" "+title)
-		s.para(4, output, nil)
+		s.prose(4, output)
 		return
 	}
 	s.line(2, mark+" "+Cut(title, max(20, s.o.Width-4-width))+dimTail(st, tail))
@@ -276,23 +277,23 @@ func (s *Session) picture(d core.PictureData) {
 	}
 }
 
-// denied tells of a host in full the first time, and how to get access once.
-// Programs try again and again: a host that was told of makes one word in a
-// line of its kind.
+// denied tells of a host once, and how to get access with the first. Programs
+// try again and again: how often is told at the end of the run.
 func (s *Session) denied(d core.DeniedData) {
 	st := s.o.Style
 	host := Line(d.Host)
 	if d.Port > 0 {
 		host = fmt.Sprintf("%s:%d", host, d.Port)
 	}
-	if s.refused[host] {
-		s.again = append(s.again, host)
+	n := max(d.Count, 1)
+	if s.refused[host] != nil {
+		s.refused[host].all += n
 		return
 	}
 	if s.refused == nil {
-		s.refused = map[string]bool{}
+		s.refused = map[string]*refusals{}
 	}
-	s.refused[host] = true
+	s.refused[host] = &refusals{told: n, all: n}
 	s.head()
 	times := ""
 	if d.Count > 1 {
@@ -308,18 +309,21 @@ func (s *Session) denied(d core.DeniedData) {
 	}
 }
 
-// flushAgain prints the hosts that were denied again.
-func (s *Session) flushAgain() {
-	if len(s.again) == 0 {
-		return
+// refusals are how often a host was denied, and how often we said so.
+type refusals struct{ told, all int }
+
+// deniedTotal is one line about hosts that were denied more often than told.
+func (s *Session) deniedTotal() {
+	var parts []string
+	for _, host := range slices.Sorted(maps.Keys(s.refused)) {
+		if r := s.refused[host]; r.all > r.told {
+			parts = append(parts, fmt.Sprintf("%s %d times", host, r.all))
+		}
 	}
-	hosts := s.again
-	s.again = nil
-	slices.Sort(hosts)
-	hosts = slices.Compact(hosts)
-	s.head()
-	st := s.o.Style
-	s.line(2, st.Dim(st.either("⊘", "x")+" "+Cut("network: denied again: "+strings.Join(hosts, ", "), s.o.Width-4)))
+	if len(parts) > 0 {
+		st := s.o.Style
+		s.para(2, st.either("⊘", "x")+" network denied: "+strings.Join(parts, ", "), st.Dim)
+	}
 }
 
 func reason(s string) string {
@@ -331,7 +335,7 @@ func reason(s string) string {
 
 func (s *Session) commit(d core.CommitData) {
 	st := s.o.Style
-	s.head()
+	s.told()
 	facts := []string{Count(d.Files, "file")}
 	if d.Added+d.Removed > 0 {
 		facts = append(facts, st.Green(fmt.Sprintf("+%d", d.Added))+" "+st.Red(fmt.Sprintf("-%d", d.Removed)))
@@ -356,7 +360,7 @@ func cellName(cell string) string {
 
 func (s *Session) check(d core.CheckData) {
 	st := s.o.Style
-	s.head()
+	s.told()
 	name := Line(d.Check)
 	if d.Cell != "" {
 		name += st.Dim(" on " + cellName(d.Cell))
