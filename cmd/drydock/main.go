@@ -12,11 +12,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"drydock/internal/config"
+	"drydock/internal/core"
 	"drydock/internal/daemon"
 	"drydock/internal/doctor"
 	"drydock/internal/proof/evidence"
@@ -106,12 +107,21 @@ func showSchema(w io.Writer) error {
 
 // verify checks a bundle without a daemon: with the key of the state directory
 // where there is one, else with the key that stands in DRYDOCK_EVIDENCE_KEY.
-func verify(ctx context.Context, file string) (api.Verified, error) {
-	keys, err := trustedKeys()
+func verify(ctx context.Context, o cli.VerifyOptions) (api.Verified, error) {
+	key := o.Key
+	if key == "" {
+		key = filepath.Join(o.State, "keys", "evidence.pub")
+	}
+	text, err := os.ReadFile(key)
+	if err != nil {
+		return api.Verified{}, core.E("evidence.verify", core.NotFound, err, "no public key to check the signature with").
+			WithHint("give it with --key; it is keys/evidence.pub in the state directory of the daemon that signed")
+	}
+	keys, err := evidence.ParsePublicKeys(text)
 	if err != nil {
 		return api.Verified{}, err
 	}
-	report, err := evidence.Verify(ctx, file, keys)
+	report, err := evidence.Verify(ctx, o.File, keys)
 	if err != nil {
 		return api.Verified{}, err
 	}
@@ -120,34 +130,6 @@ func verify(ctx context.Context, file string) (api.Verified, error) {
 		out.Faults = append(out.Faults, fmt.Sprintf("%s is %s: %s", p.What, p.Kind, p.Text))
 	}
 	return out, nil
-}
-
-func trustedKeys() ([]evidence.PublicKey, error) {
-	for _, name := range []string{os.Getenv("DRYDOCK_EVIDENCE_KEY"), stateDir() + "/keys/evidence.pub"} {
-		if name == "" {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err == nil {
-			return evidence.ParsePublicKeys(text)
-		}
-	}
-	return nil, nil
-}
-
-func stateDir() string {
-	for i, a := range os.Args {
-		if v, ok := strings.CutPrefix(a, "--state="); ok {
-			return v
-		}
-		if a == "--state" && i+1 < len(os.Args) {
-			return os.Args[i+1]
-		}
-	}
-	if v := os.Getenv("DRYDOCK_STATE"); v != "" {
-		return v
-	}
-	return cli.DefaultState
 }
 
 // version is the commit this binary was built from, where Go recorded it.
@@ -170,7 +152,7 @@ func version() string {
 	switch {
 	case len(rev) >= 12:
 		return rev[:12] + dirty
-	case info.Main.Version != "":
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
 		return info.Main.Version
 	}
 	return "dev"

@@ -47,7 +47,7 @@ func (a *app) changeShow(d api.ChangeDetail, ref string) error {
 		b.WriteString("merged as " + render.Short(ch.Merge) + "\n")
 	}
 	if ch.Body != "" {
-		b.WriteString("\n" + strings.Join(render.Wrap(render.Clean(ch.Body), width), "\n") + "\n")
+		b.WriteString("\n" + strings.Join(render.Markdown(st, render.Clean(ch.Body), width), "\n") + "\n")
 	}
 	b.WriteString("\n" + st.Bold(render.Count(len(d.Commits), "commit")) + "\n")
 	for _, cm := range d.Commits {
@@ -79,7 +79,7 @@ func (a *app) comments(b *strings.Builder, comments []core.Comment, st render.St
 			where = fmt.Sprintf(" on %s:%d", render.Line(cm.Path), cm.Line)
 		}
 		fmt.Fprintf(b, "\n%s%s%s\n", st.Bold(render.Line(cm.Author.Handle)), where, st.Dim(st.Dot()+a.ago(cm.Created)))
-		for _, line := range render.Wrap(render.Clean(cm.Body), width-2) {
+		for _, line := range render.Markdown(st, render.Clean(cm.Body), width-2) {
 			b.WriteString("  " + line + "\n")
 		}
 	}

@@ -178,6 +178,7 @@ func (a *app) demoSession(ctx context.Context, c *client.Client, host DemoHost, 
 	if err != nil {
 		return Outcome{}, err
 	}
+	defer func() { _ = c.RevokeToken(context.WithoutCancel(ctx), made.Token.ID) }() // best effort: it was for this session alone
 	asker, err := client.New(client.Options{URL: host.URL, Token: made.Secret})
 	if err != nil {
 		return Outcome{}, err
@@ -210,6 +211,10 @@ func (a *app) demoSession(ctx context.Context, c *client.Client, host DemoHost, 
 		}
 	}, seen{r, t.see}, ends)
 	r.Close()
+	if errors.Is(err, context.Canceled) {
+		a.note("\nLeft; the session goes on.\n  follow it   drydock session log -f %s %s\n", created.Session.ID, host.Flags)
+		return Outcome{}, exit{core.ExitFailed}
+	}
 	if err != nil {
 		return Outcome{}, err
 	}

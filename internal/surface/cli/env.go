@@ -39,7 +39,7 @@ type Env struct {
 	Serve  func(ctx context.Context, opts ServeOptions) error
 	Doctor func(ctx context.Context, opts DoctorOptions) ([]DoctorCheck, error)
 	Demo   func(ctx context.Context, opts DemoOptions) (DemoHost, error)
-	Verify func(ctx context.Context, file string) (api.Verified, error)
+	Verify func(ctx context.Context, opts VerifyOptions) (api.Verified, error)
 	Config ConfigFuncs
 	// OpenURL shows an address in a browser.
 	OpenURL func(url string) error
@@ -91,6 +91,14 @@ type DemoHost struct {
 	Wait       bool   // the daemon ends with this process: stay until asked to end
 	Pictures   string // directory to save pictures in
 	Close      func() error
+}
+
+// VerifyOptions say what to check, and whom to trust: the public keys in the
+// file Key or, without one, those of the daemon with this state directory.
+type VerifyOptions struct {
+	File  string
+	Key   string
+	State string
 }
 
 // ConfigFuncs read configuration files.

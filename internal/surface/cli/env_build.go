@@ -108,7 +108,7 @@ func (a *app) watchBuild(ctx context.Context, c *client.Client, b core.Build) (c
 	}
 	if err != nil {
 		a.note("\nThe build %s goes on. Look at it with: drydock env show %s\n", b.ID, b.Environment)
-		return b, err
+		return b, exit{core.ExitFailed}
 	}
 	return c.Build(ctx, b.ID)
 }

@@ -71,6 +71,9 @@ func usageError(err error) error {
 
 func (a *app) printError(err error) {
 	e := api.Error{Code: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
+	if errors.Is(err, context.Canceled) {
+		e.Message = "interrupted"
+	}
 	if a.json {
 		raw, _ := json.Marshal(e) // plain strings only
 		_, _ = fmt.Fprintf(a.env.Stderr, "%s\n", raw)

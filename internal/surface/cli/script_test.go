@@ -40,10 +40,10 @@ func drydock() {
 		}
 		return checks, nil
 	}
-	env.Verify = func(_ context.Context, file string) (api.Verified, error) {
-		raw, err := os.ReadFile(file)
+	env.Verify = func(_ context.Context, o cli.VerifyOptions) (api.Verified, error) {
+		raw, err := os.ReadFile(o.File)
 		if err != nil {
-			return api.Verified{}, core.E("verify", core.NotFound, err, "bundle %s", file)
+			return api.Verified{}, core.E("verify", core.NotFound, err, "bundle %s", o.File)
 		}
 		if string(raw) != "tar of evd_000000000000000001" {
 			return api.Verified{Faults: []string{"artifact B/test/stdout.log is not what the manifest names"}}, nil
@@ -68,7 +68,7 @@ func TestGoldenScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: *update,
-		Deadline:      time.Now().Add(time.Minute),
+		Deadline:      time.Now().Add(4 * time.Minute),
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": code,
 		},

@@ -61,7 +61,7 @@ func (a *app) sessionShow(ctx context.Context, c *client.Client, id core.Session
 		if r.Failure != nil {
 			outcome = r.Failure.Message
 		}
-		t.Row(string(p.ID), p.Author.Handle, render.Words(string(p.State)), p.Text, render.Cut(render.Line(outcome), 40))
+		t.Row(string(p.ID), p.Author.Handle, render.Words(string(p.State)), render.Cut(render.Line(p.Text), 80), render.Cut(render.Line(outcome), 40))
 	}
 	if err := a.printf("\n"); err != nil {
 		return err

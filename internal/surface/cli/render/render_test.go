@@ -243,3 +243,19 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Errorf("%s (-file +got):\n%s", file, diff)
 	}
 }
+
+func TestReflow(t *testing.T) {
+	in := "This line was broken at somebody else's width, and\nso it goes on here.\nShort.\nNext.\n\n- a list entry that is long enough to have been broken there\n- another\n\n```\ncode that is long enough to have been broken at somebody's width\nstays\n```\n"
+	want := "This line was broken at somebody else's width, and so it goes on here.\nShort.\nNext.\n\n- a list entry that is long enough to have been broken there\n- another\n\n```\ncode that is long enough to have been broken at somebody's width\nstays\n```\n"
+	if diff := cmp.Diff(want, render.Reflow(in)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	in := "### Evidence: **proven**\n\n| a | b |\n|---|---|\n\n\n<details><summary>What the agent says</summary>\n\n> The discount was taken from the price of one piece\n> of each line.\n>\n> Second.\n\n</details>\n"
+	want := "Evidence: proven\n\n| a | b |\n|---|---|\n\nWhat the agent says:\n\n> The discount was taken from the price\n> of one piece of each line.\n> \n> Second."
+	if diff := cmp.Diff(want, strings.Join(render.Markdown(render.Style{}, in, 40), "\n")); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -62,6 +62,9 @@ func (s *screen) para(indent int, text string, paint func(string) string) {
 	}
 }
 
+// prose prints clean text whose line breaks within a paragraph mean nothing.
+func (s *screen) prose(indent int, text string) { s.para(indent, Reflow(text), nil) }
+
 func (s *screen) clear() {
 	if s.drawn {
 		s.raw("\r\x1b[K")

@@ -21,7 +21,8 @@ type Session struct {
 	draft   string // text as it is generated
 	totals  totals
 	runAt   time.Time
-	parts   []string // timed parts of a start that wait for their line
+	parts   []string             // timed parts of a start that wait for their line
+	refused map[string]*refusals // hosts denied in this run
 	last    time.Time
 	// oneLine is how many lines were out after a node that took one line: when
 	// nothing came between, the next one follows without a gap.
@@ -35,6 +36,7 @@ type nodeState struct {
 	place    int // in the run, from 1; 0 when the run's beginning was not seen
 	at, seen time.Time
 	printed  bool // its header is out
+	told     bool // an event said what its detail would say
 }
 
 type toolState struct {
@@ -48,7 +50,6 @@ type totals struct {
 	cost     core.Cost
 	scripted bool
 	pictures int
-	denied   int
 	verdict  string
 	change   *core.ChangeData
 }
@@ -219,6 +220,14 @@ func (s *Session) head() {
 	s.line(0, s.nodeName(s.node))
 }
 
+// told is head for events that say what the node's detail would say again.
+func (s *Session) told() {
+	s.head()
+	if s.node != nil && s.node.Kind != "agent" {
+		s.node.told = true
+	}
+}
+
 func (s *Session) nodeName(n *nodeState) string {
 	st := s.o.Style
 	name := nodeTitle(n)
@@ -268,7 +277,7 @@ func (s *Session) nodeFinished(ev core.Event) {
 		}
 		s.line(2, tail)
 	}
-	if detail == Line(d.Title) {
+	if detail == Line(d.Title) || (s.node != nil && s.node.told) {
 		detail = ""
 	}
 	if detail != "" {
@@ -325,7 +334,7 @@ func (s *Session) text(text string) {
 	}
 	s.head()
 	s.gap()
-	s.para(2, text, nil)
+	s.prose(2, text)
 	s.gap()
 	s.busy("thinking")
 }

@@ -58,7 +58,7 @@ func (s *Session) sessionState(ev core.Event) {
 
 func (s *Session) runStarted(ev core.Event) {
 	s.runAt, s.places = ev.Time, 0
-	s.totals = totals{}
+	s.totals, s.refused = totals{}, nil
 	s.busy("starting")
 }
 
@@ -111,6 +111,7 @@ func (s *Session) runFinished(ev core.Event) {
 	if d.Failure != nil {
 		s.failure(*d.Failure)
 	}
+	s.deniedTotal()
 	s.next(d, Line(ev.Subject))
 }
 
@@ -197,7 +198,7 @@ func (s *Session) changeRef(id core.ChangeID) string {
 
 func (s *Session) verdict(d core.VerdictData) {
 	st := s.o.Style
-	s.head()
+	s.told()
 	s.totals.verdict = d.Verdict
 	s.gap()
 	s.line(2, st.Bold("Verdict  ")+st.Bold(st.State(Words(d.Verdict)))+s.caseCounts(d))
@@ -250,7 +251,7 @@ func (s *Session) bullet(mark, text string, paint func(string) string) {
 
 func (s *Session) change(d core.ChangeData) {
 	st := s.o.Style
-	s.head()
+	s.told()
 	switch d.Action {
 	case "opened", "updated":
 		s.totals.change = &d
@@ -281,7 +282,7 @@ func (s *Session) comment(d core.CommentData) {
 		}
 	}
 	s.line(2, st.Cyan(st.either("✎", "*"))+" "+st.Bold(Line(d.Author.Handle))+" commented"+where)
-	s.para(4, Clean(d.Body), nil)
+	s.prose(4, Clean(d.Body))
 }
 
 // approvalData is what an approval event carries, as far as it is shown.

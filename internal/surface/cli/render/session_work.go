@@ -2,7 +2,9 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,25 +51,42 @@ func (s *Session) toolDone(d core.ToolData) {
 	if d.Duration >= 100*time.Millisecond {
 		facts = append(facts, Duration(d.Duration))
 	}
-	mark := st.Cyan(st.either("›", ">"))
-	title := Line(d.Title)
-	if title == "" {
-		title = Line(d.Tool)
-	}
-	if rest, ok := strings.CutPrefix(title, "$ "); ok {
-		mark, title = st.Cyan("$"), rest
-	}
+	mark, title := s.toolTitle(d)
 	tail := ""
 	width := 0
 	if len(facts) > 0 {
 		tail = "  " + strings.Join(facts, st.Dim(st.Dot()))
 		width = 2 + Width(strings.Join(plainFacts(facts), st.Dot()))
 	}
+	if d.Tool == "finish" && len(lines) > 0 { // the agent's last words
+		s.line(2, mark+" "+title)
+		s.prose(4, output)
+		return
+	}
 	s.line(2, mark+" "+Cut(title, max(20, s.o.Width-4-width))+dimTail(st, tail))
 	if !inline {
 		s.output(lines, d)
 	}
 	s.busy("thinking")
+}
+
+// toolTitle is one line for a call; of a script it is the first line.
+func (s *Session) toolTitle(d core.ToolData) (mark, title string) {
+	st := s.o.Style
+	mark = st.Cyan(st.either("›", ">"))
+	text := strings.TrimSpace(Clean(d.Title))
+	if text == "" {
+		text = Clean(d.Tool)
+	}
+	if rest, ok := strings.CutPrefix(text, "$ "); ok {
+		mark, text = st.Cyan("$"), rest
+	}
+	head, more, _ := strings.Cut(text, "\n")
+	title = Line(head)
+	if n := len(splitLines(more)); n > 0 {
+		title += " " + st.either("…", "...") + " +" + Count(n, "line")
+	}
+	return mark, title
 }
 
 func dimTail(st Style, tail string) string {
@@ -102,10 +121,43 @@ func (s *Session) output(lines []string, d core.ToolData) {
 		limit = len(lines)
 	case d.Failed || (d.ExitCode != nil && *d.ExitCode != 0):
 		limit = foldBad
+		if at := telling(lines); at >= 0 && at+tellingLines < len(lines)-foldBad/2 {
+			s.some(lines[at:at+tellingLines], 6)
+			lines, limit = lines[at+tellingLines:], foldBad/2
+		}
 	case d.ExitCode != nil:
 		limit = foldGood
 	}
 	s.fold(lines, limit, 6)
+}
+
+// tellingLines is how much is shown from where a failure is told.
+const tellingLines = 8
+
+// tells matches the first line of what test programs and compilers say of a
+// failure.
+var tells = regexp.MustCompile(`(?i)^\s*(not ok\b|--- fail|fail(ed)?[: ]|e\s{3,}|\S*(error|exception|panic|traceback)\b.*:|✗|✘|×|✖|● )|\berror:|\bassertion`)
+
+// telling is the place of the first such line, or -1.
+func telling(lines []string) int {
+	for i, l := range lines {
+		if len(l) < 2000 && tells.MatchString(l) {
+			return i
+		}
+	}
+	return -1
+}
+
+// some prints lines as they are.
+func (s *Session) some(lines []string, indent int) {
+	for _, l := range lines {
+		l = strings.TrimRight(strings.ReplaceAll(l, "\t", "    "), " ")
+		if l == "" {
+			s.line(0, "")
+			continue
+		}
+		s.line(indent, s.o.Style.Dim(Cut(l, s.o.Width-indent)))
+	}
 }
 
 // fold prints the last lines of a text and says how many came before.
@@ -115,17 +167,10 @@ func (s *Session) fold(lines []string, limit, indent int) {
 	}
 	st := s.o.Style
 	if hidden := len(lines) - limit; hidden > 0 {
-		s.line(indent, st.Dim(fmt.Sprintf("%s %s before", st.either("…", "..."), Count(hidden, "line"))))
+		s.line(indent, st.Dim(fmt.Sprintf("%s %s", st.either("…", "..."), Count(hidden, "line"))))
 		lines = lines[hidden:]
 	}
-	for _, l := range lines {
-		l = strings.TrimRight(strings.ReplaceAll(l, "\t", "    "), " ")
-		if l == "" {
-			s.line(0, "")
-			continue
-		}
-		s.line(indent, st.Dim(Cut(l, s.o.Width-indent)))
-	}
+	s.some(lines, indent)
 }
 
 func (s *Session) sandbox(d core.SandboxData) {
@@ -232,21 +277,52 @@ func (s *Session) picture(d core.PictureData) {
 	}
 }
 
+// denied tells of a host once, and how to get access with the first. Programs
+// try again and again: how often is told at the end of the run.
 func (s *Session) denied(d core.DeniedData) {
 	st := s.o.Style
-	s.totals.denied++
-	s.head()
 	host := Line(d.Host)
 	if d.Port > 0 {
 		host = fmt.Sprintf("%s:%d", host, d.Port)
 	}
+	n := max(d.Count, 1)
+	if s.refused[host] != nil {
+		s.refused[host].all += n
+		return
+	}
+	if s.refused == nil {
+		s.refused = map[string]*refusals{}
+	}
+	s.refused[host] = &refusals{told: n, all: n}
+	s.head()
 	times := ""
 	if d.Count > 1 {
 		times = fmt.Sprintf(" (%d times)", d.Count)
 	}
-	s.line(2, st.Yellow(st.either("⊘", "x"))+" network: "+host+times+" "+st.Yellow("denied")+reason(d.Reason))
-	if d.Hint != "" {
+	why := reason(d.Reason)
+	if len(s.refused) > 1 && strings.Contains(d.Reason, d.Host) { // said of the first one
+		why = ""
+	}
+	s.line(2, st.Yellow(st.either("⊘", "x"))+" network: "+host+times+" "+st.Yellow("denied")+why)
+	if d.Hint != "" && len(s.refused) == 1 {
 		s.para(4, Clean(d.Hint), st.Dim)
+	}
+}
+
+// refusals are how often a host was denied, and how often we said so.
+type refusals struct{ told, all int }
+
+// deniedTotal is one line about hosts that were denied more often than told.
+func (s *Session) deniedTotal() {
+	var parts []string
+	for _, host := range slices.Sorted(maps.Keys(s.refused)) {
+		if r := s.refused[host]; r.all > r.told {
+			parts = append(parts, fmt.Sprintf("%s %d times", host, r.all))
+		}
+	}
+	if len(parts) > 0 {
+		st := s.o.Style
+		s.para(2, st.either("⊘", "x")+" network denied: "+strings.Join(parts, ", "), st.Dim)
 	}
 }
 
@@ -259,7 +335,7 @@ func reason(s string) string {
 
 func (s *Session) commit(d core.CommitData) {
 	st := s.o.Style
-	s.head()
+	s.told()
 	facts := []string{Count(d.Files, "file")}
 	if d.Added+d.Removed > 0 {
 		facts = append(facts, st.Green(fmt.Sprintf("+%d", d.Added))+" "+st.Red(fmt.Sprintf("-%d", d.Removed)))
@@ -284,7 +360,7 @@ func cellName(cell string) string {
 
 func (s *Session) check(d core.CheckData) {
 	st := s.o.Style
-	s.head()
+	s.told()
 	name := Line(d.Check)
 	if d.Cell != "" {
 		name += st.Dim(" on " + cellName(d.Cell))

@@ -90,6 +90,10 @@ func TestGoldenRare(t *testing.T) {
 	add(core.EventToolFinished, core.ToolData{Tool: "run", Title: "$ sleep 600", Failed: true, Output: "[timed out after 10m0s and was killed]\npartial"})
 	add(core.EventToolFinished, core.ToolData{Tool: "search", Title: "search discount in cart", Output: "a\nb\nc", Cut: true})
 	add(core.EventToolFinished, core.ToolData{Tool: "edit", Title: "edit cart/total.go", Failed: true, Output: "old is not in cart/total.go, nothing was changed."})
+	for range 3 {
+		add(core.EventNetworkDenied, core.DeniedData{Host: "a.example.com", Reason: "the policy does not allow a.example.com", Hint: "add it"})
+		add(core.EventNetworkDenied, core.DeniedData{Host: "b.example.com", Port: 443, Reason: "the policy does not allow b.example.com", Hint: "add it"})
+	}
 	add(core.EventBudget, core.BudgetData{What: "money", Spent: "$2.0100", Limit: "$2.0000"})
 	add(core.EventSessionState, core.StateData{From: "running", To: "waiting", Reason: "budget"})
 	add(core.EventBudget, core.BudgetData{What: "money", Spent: "$2.0100", Limit: "$5.0000"})
