@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type parts struct {
 	slog.Handler
 	mu    sync.Mutex
 	spent map[string]series
+	order []string
 }
 
 func newParts() *parts { return &parts{Handler: slog.DiscardHandler, spent: map[string]series{}} }
@@ -67,13 +69,9 @@ func (p *parts) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
 func (p *parts) Handle(_ context.Context, r slog.Record) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Value.Kind() == slog.KindDuration {
-			s := p.spent[a.Key]
-			s.took(a.Value.Duration())
-			p.spent[a.Key] = s
+			p.note(a.Key, a.Value.Duration())
 		}
 		return true
 	})
@@ -83,9 +81,19 @@ func (p *parts) Handle(_ context.Context, r slog.Record) error {
 func (p *parts) note(name string, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.spent[name]
+	s, known := p.spent[name]
+	if !known {
+		p.order = append(p.order, name)
+	}
 	s.took(d)
 	p.spent[name] = s
+}
+
+// names are in the order in which they were first heard of.
+func (p *parts) names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.order)
 }
 
 func (p *parts) take(name string) series {
@@ -97,7 +105,7 @@ func (p *parts) take(name string) series {
 func (p *parts) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spent = map[string]series{}
+	p.spent, p.order = map[string]series{}, nil
 }
 
 func imageDir() (string, error) {

@@ -124,7 +124,9 @@ func follow(ctx context.Context, log *event.Log, count int) (wait func() error) 
 	return func() error { wg.Wait(); return errors.Join(errs...) }
 }
 
-func perSecond(count int, start time.Time) float64 { return float64(count) / time.Since(start).Seconds() }
+func perSecond(count int, start time.Time) float64 {
+	return float64(count) / time.Since(start).Seconds()
+}
 
 func logged(writers int) func(context.Context, string, int) (float64, error) {
 	return func(ctx context.Context, dir string, count int) (float64, error) {

@@ -231,10 +231,8 @@ func benchSession(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.add(against("session: tiny, from task to change", "ms", ours, floor, "start, agent, checks, proof in clean sandboxes, change; the floor is clone, test, edit, test, commit, push on the host"))
-	for _, name := range []string{"start", "gather", "implement", "format", "checks", "scope", "commit", "prove", "deliver"} {
-		if p := spent.take(name); len(p) > 0 {
-			b.add(alone("session: part "+name, "ms", p, ""))
-		}
+	for _, name := range spent.names() {
+		b.add(alone("session: part "+name, "ms", spent.take(name), ""))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ type workshop struct {
 	builder *environment.Builder
 	images  *image.Store
 	dir     string
-	ended   chan core.BuildID
+	ended   chan struct{}                         // something became of a build
 	mirrors map[core.EnvironmentID]*mirror.Mirror // used by one build at a time
 }
 
@@ -40,7 +40,7 @@ func (b *bench) workshop(ctx context.Context) (*workshop, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &workshop{base: w, dir: filepath.Join(b.dir, "w"), ended: make(chan core.BuildID, 64), mirrors: map[core.EnvironmentID]*mirror.Mirror{}}
+	s := &workshop{base: w, dir: filepath.Join(b.dir, "w"), ended: make(chan struct{}, 1), mirrors: map[core.EnvironmentID]*mirror.Mirror{}}
 	if err := os.MkdirAll(filepath.Join(s.dir, "builds"), 0o700); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,10 @@ func (b *bench) workshop(ctx context.Context) (*workshop, error) {
 func (s *workshop) hear(events []core.Event) {
 	for _, e := range events {
 		if e.Kind == core.EventBuildState {
-			s.ended <- core.BuildID(e.Subject)
+			select {
+			case s.ended <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
@@ -274,8 +277,11 @@ func benchBuild(ctx context.Context, b *bench) error {
 			spent.note(p.Name, p.Duration)
 		}
 		start = time.Now()
-		_, err = s.build(ctx, "small", repo)
+		built, err = s.build(ctx, "small", repo)
 		cached.took(time.Since(start))
+		for _, p := range built.Phases {
+			spent.note("cached "+p.Name, p.Duration)
+		}
 		return err
 	}, func(count bool) error {
 		took, err := s.chroot(ctx, base.Layers, func(root string) error {
@@ -294,10 +300,13 @@ func benchBuild(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.add(against("build: cold, base image there", "ms", cold, byHand, "the floor is clone, set-up, services and warm-up in a chroot of the same layers, nothing kept"))
-	for _, name := range []string{environment.PhaseSandbox, environment.PhaseCheckout, environment.PhaseRecipeRun, environment.PhaseServices, environment.PhaseWarm, environment.PhaseStop, environment.PhaseSnapshot} {
+	for _, name := range []string{environment.PhaseFetch, environment.PhaseSandbox, environment.PhaseSetup, environment.PhaseCheckout, environment.PhaseRecipeRun, environment.PhaseServices, environment.PhaseWarm, environment.PhaseStop, environment.PhaseSnapshot} {
 		b.add(alone("build: part "+name, "ms", spent.take(name), ""))
 	}
 	b.add(against("build: cached, nothing changed", "ms", cached, asked, "the floor is git ls-remote of the source"))
+	for _, name := range []string{environment.PhaseFetch, environment.PhaseRecipe, environment.PhaseBase} {
+		b.add(alone("build: cached, part "+name, "ms", spent.take("cached "+name), ""))
+	}
 	return nil
 }
 
