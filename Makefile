@@ -21,7 +21,7 @@ setup: ## install what building, running and testing need (Debian 12 or newer)
 build: ## binaries in bin/: drydock, drydock-init, runsc
 	@scripts/build-runsc bin/runsc
 	@go build -trimpath -ldflags '-s -w' -o bin/drydock-init ./cmd/drydock-init
-	@go build -trimpath -o bin/drydock ./cmd/drydock
+	@go build -trimpath -ldflags "-X main.revision=$$(git describe --always --dirty=+ --abbrev=12 2>/dev/null || true)" -o bin/drydock ./cmd/drydock
 
 .PHONY: demo
 demo: setup build ## a whole session on a bundled repository; MODEL=name uses a real model

@@ -132,8 +132,15 @@ func verify(ctx context.Context, o cli.VerifyOptions) (api.Verified, error) {
 	return out, nil
 }
 
-// version is the commit this binary was built from, where Go recorded it.
+// revision is set by the linker (see the Makefile).
+var revision string
+
+// version is the commit this binary was built from, as the build or Go itself
+// recorded it.
 func version() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "dev"

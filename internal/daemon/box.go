@@ -2,30 +2,71 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"strings"
+	"sync"
 
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/guest"
 	"drydock/internal/harness/tool"
 )
 
-// box gives the tools of the built-in agent the sandbox of a session.
+// box gives the tools of the built-in agent the sandbox of a session. When the
+// sandbox dies, the call that notices fails and says why; the next one opens
+// it again from its files.
 type box struct {
-	machine *environment.Machine
-	user    string
+	open func(context.Context) (*environment.Machine, error)
+
+	mu     sync.Mutex
+	living *environment.Machine
 }
 
-func (b box) guest() *guest.Client { return b.machine.Guest() }
+// machine is the sandbox that lives, as far as is known.
+func (b *box) machine(ctx context.Context) (*environment.Machine, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.living != nil {
+		return b.living, nil
+	}
+	m, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.living = m
+	return m, nil
+}
 
-// died makes an error of a dead sandbox say why it died.
-func (b box) died(ctx context.Context, err error) error {
-	if err == nil {
+// do calls the guest, and makes the error of a dead sandbox say why it died.
+func (b *box) do(ctx context.Context, call func(*environment.Machine, *guest.Client) error) error {
+	m, err := b.machine(ctx)
+	if err != nil {
+		return err
+	}
+	if err = call(m, m.Guest()); err == nil {
 		return nil
 	}
-	return b.machine.Explain(ctx, err)
+	err = m.Explain(ctx, err)
+	if _, dead := errors.AsType[*environment.DeadError](err); !dead {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.living == m {
+		b.living = nil
+	}
+	return &goneError{err}
 }
+
+// goneError tells the agent what to expect of its next call.
+type goneError struct{ err error }
+
+func (e *goneError) Error() string {
+	return e.err.Error() + "; its files are kept: the next call opens a new sandbox with them, and what ran in the old one is gone"
+}
+
+func (e *goneError) Unwrap() error { return e.err }
 
 func process(p guest.Process) tool.Process {
 	return tool.Process{
@@ -35,39 +76,54 @@ func process(p guest.Process) tool.Process {
 }
 
 // Start implements tool.Processes.
-func (b box) Start(ctx context.Context, cmd tool.Command) (tool.Process, error) {
-	p, err := b.guest().Start(ctx, guest.Command{
-		Key: cmd.Key, Argv: []string{"/bin/sh", "-c", cmd.Shell}, Dir: cmd.Dir, User: b.user, Timeout: cmd.Timeout, Merge: true,
+func (b *box) Start(ctx context.Context, cmd tool.Command) (out tool.Process, err error) {
+	err = b.do(ctx, func(m *environment.Machine, g *guest.Client) error {
+		p, err := g.Start(ctx, guest.Command{
+			Key: cmd.Key, Argv: []string{"/bin/sh", "-c", cmd.Shell}, Dir: cmd.Dir, User: m.User(), Timeout: cmd.Timeout, Merge: true,
+		})
+		out = process(p)
+		return err
 	})
-	return process(p), b.died(ctx, err)
+	return out, err
 }
 
 // Process implements tool.Processes.
-func (b box) Process(ctx context.Context, id string) (tool.Process, error) {
-	p, err := b.guest().Process(ctx, guest.ProcessID(id))
-	return process(p), b.died(ctx, err)
+func (b *box) Process(ctx context.Context, id string) (out tool.Process, err error) {
+	err = b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		p, err := g.Process(ctx, guest.ProcessID(id))
+		out = process(p)
+		return err
+	})
+	return out, err
 }
 
 // Wait implements tool.Processes.
-func (b box) Wait(ctx context.Context, id string) (tool.Process, error) {
-	p, err := b.guest().Wait(ctx, guest.ProcessID(id))
-	return process(p), b.died(ctx, err)
+func (b *box) Wait(ctx context.Context, id string) (out tool.Process, err error) {
+	err = b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		p, err := g.Wait(ctx, guest.ProcessID(id))
+		out = process(p)
+		return err
+	})
+	return out, err
 }
 
 // Output implements tool.Processes.
-func (b box) Output(ctx context.Context, id string, offset int64, limit int) ([]byte, error) {
-	out, err := b.guest().Output(ctx, guest.ProcessID(id), guest.Stdout, offset, false)
-	if err != nil {
-		return nil, b.died(ctx, err)
-	}
-	defer out.Close()
-	data, err := io.ReadAll(io.LimitReader(out, int64(limit)))
-	return data, b.died(ctx, err)
+func (b *box) Output(ctx context.Context, id string, offset int64, limit int) (out []byte, err error) {
+	err = b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		r, err := g.Output(ctx, guest.ProcessID(id), guest.Stdout, offset, false)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		out, err = io.ReadAll(io.LimitReader(r, int64(limit)))
+		return err
+	})
+	return out, err
 }
 
 // Signal implements tool.Processes.
-func (b box) Signal(ctx context.Context, id, signal string) error {
-	return b.died(ctx, b.guest().Signal(ctx, guest.ProcessID(id), signal))
+func (b *box) Signal(ctx context.Context, id, signal string) error {
+	return b.do(ctx, func(_ *environment.Machine, g *guest.Client) error { return g.Signal(ctx, guest.ProcessID(id), signal) })
 }
 
 func fileInfo(f guest.FileInfo) tool.FileInfo {
@@ -75,49 +131,55 @@ func fileInfo(f guest.FileInfo) tool.FileInfo {
 }
 
 // Read implements tool.Files.
-func (b box) Read(ctx context.Context, path string, limit int64) ([]byte, tool.FileInfo, error) {
-	data, info, err := b.guest().ReadFile(ctx, path, 0, limit)
-	return data, fileInfo(info), b.died(ctx, err)
+func (b *box) Read(ctx context.Context, path string, limit int64) (data []byte, info tool.FileInfo, err error) {
+	err = b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		got, i, err := g.ReadFile(ctx, path, 0, limit)
+		data, info = got, fileInfo(i)
+		return err
+	})
+	return data, info, err
 }
 
 // Write implements tool.Files.
-func (b box) Write(ctx context.Context, path string, mode fs.FileMode, data []byte) error {
-	return b.died(ctx, b.guest().WriteFile(ctx, path, mode, strings.NewReader(string(data))))
+func (b *box) Write(ctx context.Context, path string, mode fs.FileMode, data []byte) error {
+	return b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		return g.WriteFile(ctx, path, mode, strings.NewReader(string(data)))
+	})
 }
 
 // Remove implements tool.Files.
-func (b box) Remove(ctx context.Context, path string) error {
-	return b.died(ctx, b.guest().Remove(ctx, path, false))
+func (b *box) Remove(ctx context.Context, path string) error {
+	return b.do(ctx, func(_ *environment.Machine, g *guest.Client) error { return g.Remove(ctx, path, false) })
 }
 
 // List implements tool.Files.
-func (b box) List(ctx context.Context, path string, depth, limit int) ([]tool.FileInfo, bool, error) {
-	got, err := b.guest().Walk(ctx, guest.WalkOptions{Dir: path, Depth: depth, Limit: limit, SkipGit: true, GitIgnore: depth != 1})
-	if err != nil {
-		return nil, false, b.died(ctx, err)
-	}
-	out := make([]tool.FileInfo, 0, len(got.Files))
-	for _, f := range got.Files {
-		out = append(out, fileInfo(f))
-	}
-	return out, got.Cut, nil
+func (b *box) List(ctx context.Context, path string, depth, limit int) (out []tool.FileInfo, cut bool, err error) {
+	err = b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		got, err := g.Walk(ctx, guest.WalkOptions{Dir: path, Depth: depth, Limit: limit, SkipGit: true, GitIgnore: depth != 1})
+		out, cut = make([]tool.FileInfo, 0, len(got.Files)), got.Cut
+		for _, f := range got.Files {
+			out = append(out, fileInfo(f))
+		}
+		return err
+	})
+	return out, cut, err
 }
 
 // Search implements tool.Files.
-func (b box) Search(ctx context.Context, q tool.Query) (tool.Matches, error) {
+func (b *box) Search(ctx context.Context, q tool.Query) (out tool.Matches, err error) {
 	req := guest.SearchRequest{Pattern: q.Pattern, IgnoreCase: q.IgnoreCase, Dir: q.Path, Limit: q.Limit}
 	if q.Glob != "" {
 		req.Globs = []string{q.Glob}
 	}
-	got, err := b.guest().Search(ctx, req)
-	if err != nil {
-		return tool.Matches{}, b.died(ctx, err)
-	}
-	out := tool.Matches{More: got.Cut}
-	for _, m := range got.Matches {
-		out.Lines = append(out.Lines, tool.Match{Path: m.Path, Line: m.Line, Text: m.Text})
-	}
-	return out, nil
+	err = b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
+		got, err := g.Search(ctx, req)
+		out = tool.Matches{More: got.Cut}
+		for _, m := range got.Matches {
+			out.Lines = append(out.Lines, tool.Match{Path: m.Path, Line: m.Line, Text: m.Text})
+		}
+		return err
+	})
+	return out, err
 }
 
-var _ tool.Box = box{}
+var _ tool.Box = (*box)(nil)

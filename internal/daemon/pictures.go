@@ -8,6 +8,8 @@ import (
 
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
+	"drydock/internal/execution/environment"
+	"drydock/internal/execution/guest"
 	"drydock/internal/harness/tool"
 	"drydock/internal/proof/browser"
 	"drydock/internal/proof/exam"
@@ -22,15 +24,13 @@ func (d *Daemon) photographer() exam.Photographer {
 	return browser.Photographer{}
 }
 
-// pictures is the browser of a session's sandbox, for its agent.
-func (d *Daemon) pictures(w *workspace.Workspace) tool.Pictures {
-	return camera{w: w, blobs: d.blobs}
-}
-
+// camera is the browser of a session's sandbox, for its agent.
 type camera struct {
-	w     *workspace.Workspace
+	box   *box
 	blobs *blob.Store
 }
+
+var _ tool.Pictures = camera{}
 
 // maxPicture bounds one PNG that is kept.
 const maxPicture = 32 << 20
@@ -40,10 +40,13 @@ func (c camera) Picture(ctx context.Context, req tool.PictureRequest) (tool.Pict
 	if u, err := url.Parse(req.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return tool.Picture{}, core.E("daemon.picture", core.Invalid, err, "%q is not an http address", req.URL)
 	}
-	shot, err := browser.Picture(ctx, workspace.Browser{Machine: c.w.Machine()}, browser.Request{
-		URL: req.URL, Width: req.Width, Height: req.Height, Full: req.FullPage,
-	})
-	if err != nil {
+	var shot browser.Shot
+	if err := c.box.do(ctx, func(m *environment.Machine, _ *guest.Client) (err error) {
+		shot, err = browser.Picture(ctx, workspace.Browser{Machine: m}, browser.Request{
+			URL: req.URL, Width: req.Width, Height: req.Height, Full: req.FullPage,
+		})
+		return err
+	}); err != nil {
 		return tool.Picture{}, err
 	}
 	size, err := png.DecodeConfig(bytes.NewReader(shot.PNG))

@@ -278,11 +278,22 @@ func (d *Daemon) openControl(context.Context) error {
 
 // tools are what the built-in agent has in the sandbox of its session.
 func (d *Daemon) tools(ctx context.Context, task agent.Task) (builtin.Tools, error) {
-	w, err := d.workspaces.Living(ctx, task.Session)
+	job := blueprint.Job{Session: core.Session{ID: task.Session}, Run: core.Run{ID: task.Run}}
+	b := &box{open: func(ctx context.Context) (*environment.Machine, error) {
+		if _, err := d.workspaces.Open(ctx, job); err != nil {
+			return nil, err
+		}
+		w, err := d.workspaces.Living(ctx, task.Session)
+		if err != nil {
+			return nil, err
+		}
+		return w.Machine(), nil
+	}}
+	m, err := b.machine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return tool.New(tool.Deps{Box: box{machine: w.Machine(), user: w.Machine().User()}, Pictures: d.pictures(w)}, tool.Options{Root: w.Recipe().Workspace}), nil
+	return tool.New(tool.Deps{Box: b, Pictures: camera{b, d.blobs}}, tool.Options{Root: m.Workspace()}), nil
 }
 
 func fileDigest(path string) (string, error) {

@@ -50,15 +50,19 @@ func (agentStep) Results() []string {
 // ended.
 func (a agentStep) Run(ctx context.Context, v *blueprint.Visit) (blueprint.Outcome, error) {
 	d := a.d
-	w, err := d.Workspaces.Open(ctx, v.Job)
-	if err != nil {
+	if _, err := d.Workspaces.Open(ctx, v.Job); err != nil {
 		return blueprint.Outcome{}, err
 	}
 	task, err := d.task(ctx, v)
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
-	got, err := d.work(ctx, v, w, task)
+	got, err := d.work(ctx, v, task)
+	if err != nil {
+		return blueprint.Outcome{}, err
+	}
+	// The sandbox may have died meanwhile, and another one goes on.
+	w, err := d.Workspaces.Open(ctx, v.Job)
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
@@ -87,7 +91,7 @@ const harvestEvery = time.Minute
 
 // work lets the agent run. Meanwhile the working tree is brought out now and
 // then. A spent budget pauses the run and never kills work.
-func (d Deps) work(ctx context.Context, v *blueprint.Visit, w Workspace, task agent.Task) (agent.Result, error) {
+func (d Deps) work(ctx context.Context, v *blueprint.Visit, task agent.Task) (agent.Result, error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -98,7 +102,11 @@ func (d Deps) work(ctx context.Context, v *blueprint.Visit, w Workspace, task ag
 			case <-done:
 				return
 			case <-tick.C:
-				if _, err := w.Harvest(ctx); err != nil && ctx.Err() == nil {
+				w, err := d.Workspaces.Open(ctx, v.Job)
+				if err == nil {
+					_, err = w.Harvest(ctx)
+				}
+				if err != nil && ctx.Err() == nil {
 					d.Log.Warn("the working tree was not brought out", "session", task.Session, "err", err)
 				}
 			}

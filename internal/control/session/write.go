@@ -100,7 +100,11 @@ func firstLine(text string, n int) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			if r := []rune(line); len(r) > n {
-				return string(r[:n-3]) + "..."
+				short := string(r[:n-3])
+				if i := strings.LastIndexByte(short, ' '); i > len(short)/2 {
+					short = strings.TrimRight(short[:i], " .,;:")
+				}
+				return short + "..."
 			}
 			return line
 		}

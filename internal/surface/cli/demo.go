@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -74,6 +75,7 @@ func (a *app) demo(ctx context.Context, o DemoOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	t.saveProof(ctx, c, host.Pictures)
 	if a.json {
 		if err := a.document(t.result(out)); err != nil {
 			return err
@@ -129,6 +131,28 @@ func (t *demoTimes) see(ev core.Event) {
 	case core.EventVerdict:
 		t.verdict = render.Decode[core.VerdictData](ev)
 		t.evidence = t.verdict.Evidence
+	}
+}
+
+// saveProof puts the pictures of the evidence (each page before, after, and
+// what differs) beside those that the agent took. The demo does not fail for
+// want of a picture.
+func (t *demoTimes) saveProof(ctx context.Context, c *client.Client, dir string) {
+	if t.evidence == "" || dir == "" {
+		return
+	}
+	ev, err := c.Evidence(ctx, t.evidence)
+	if err != nil {
+		return
+	}
+	for _, f := range readManifest(ev.Manifest).artifacts {
+		if f.MediaType != "image/png" {
+			continue
+		}
+		path := filepath.Join(dir, "proof-"+f.fileName())
+		if copyTo(path, 0o644, func(w io.Writer) error { return c.EvidenceFile(ctx, t.evidence, f.Digest, w) }) == nil {
+			t.files["proof "+f.Name] = path
+		}
 	}
 }
 
