@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,14 +71,61 @@ func (s *Store) aptDiscover(ctx context.Context) (aptHost, error) {
 			h.sources = append(h.sources, source{fields[1], fields[2], strings.Join(fields[3:], " ")})
 		}
 	} else {
-		out, err := s.output(ctx, "apt-get", "indextargets", "--format", "$(CREATED_BY)\t$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)")
-		if err != nil {
+		if h.sources, err = s.aptSources(ctx, dump); err != nil {
 			return h, core.E("image.apt", core.Unavailable, err, "cannot read apt's sources")
 		}
-		h.sources = parseTargets(out)
 	}
 	h.keyrings = hostKeyrings()
 	return h, nil
+}
+
+// aptSources asks apt where packages come from. It reads whole indexes for the
+// answer, which takes half a second and more, so the answer is kept for as
+// long as nothing changes that it is made of.
+func (s *Store) aptSources(ctx context.Context, dump []byte) ([]source, error) {
+	s.aptMu.Lock()
+	defer s.aptMu.Unlock()
+	state := aptState(dump, "/etc/apt", "/var/lib/apt/lists")
+	if state != "" && state == s.aptState {
+		return slices.Clone(s.aptKnown), nil
+	}
+	out, err := s.output(ctx, "apt-get", "indextargets", "--format", "$(CREATED_BY)\t$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)")
+	if err != nil {
+		return nil, err
+	}
+	// The state from before: if it changed meanwhile, it is asked again.
+	s.aptState, s.aptKnown = state, parseTargets(out)
+	return slices.Clone(s.aptKnown), nil
+}
+
+// aptState tells one state of apt's configuration and lists from another. It
+// is "" when they are not where they normally are.
+func aptState(dump []byte, dirs ...string) string {
+	for _, line := range []string{`Dir "/";`, `Dir::Etc "etc/apt";`, `Dir::State "var/lib/apt";`, `Dir::State::lists "lists/";`} {
+		if !bytes.Contains(append([]byte("\n"), dump...), []byte("\n"+line+"\n")) {
+			return ""
+		}
+	}
+	parts := []string{string(dump)}
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := os.Stat(path) // of what a link points to
+			if err != nil {
+				info, err = d.Info()
+			}
+			if err == nil {
+				parts = append(parts, fmt.Sprintf("%s %s %d %d", path, info.Mode(), info.Size(), info.ModTime().UnixNano()))
+			}
+			return err
+		})
+		if err != nil {
+			return ""
+		}
+	}
+	return hash(parts...)
 }
 
 // parseTargets reads the package indexes of `apt-get indextargets`.

@@ -370,3 +370,37 @@ func TestGC(t *testing.T) {
 		t.Error("an image without its layer was found")
 	}
 }
+
+func TestAptState(t *testing.T) {
+	etc, lists := t.TempDir(), t.TempDir()
+	list := filepath.Join(etc, "sources.list")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("deb http://mirror.example.com/debian bookworm main\n")
+	usual := []byte("APT \"\";\nDir \"/\";\nDir::State \"var/lib/apt\";\nDir::State::lists \"lists/\";\nDir::Etc \"etc/apt\";\n")
+	first := aptState(usual, etc, lists)
+	if first == "" || aptState(usual, etc, lists) != first {
+		t.Errorf("the same state is not the same: %q", first)
+	}
+	write("deb http://mirror.example.com/debian bookworm main contrib\n")
+	second := aptState(usual, etc, lists)
+	if second == first {
+		t.Error("another source is the same state")
+	}
+	if err := os.WriteFile(filepath.Join(lists, "mirror_InRelease"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if aptState(usual, etc, lists) == second {
+		t.Error("another list is the same state")
+	}
+	if aptState(append(usual, "Acquire::Retries \"3\";\n"...), etc, lists) == second {
+		t.Error("another configuration is the same state")
+	}
+	if got := aptState([]byte("Dir \"/elsewhere\";\n"), etc, lists); got != "" {
+		t.Errorf("unusual places have the state %q", got)
+	}
+}

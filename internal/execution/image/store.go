@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -117,6 +118,10 @@ type Store struct {
 	dir  string
 	opts Options
 	log  *slog.Logger
+
+	aptMu    sync.Mutex
+	aptState string // what aptKnown was made of
+	aptKnown []source
 }
 
 // New opens a store. It reaches for nothing.

@@ -236,8 +236,7 @@ func (a *app) demoSession(ctx context.Context, c *client.Client, host DemoHost, 
 	}, seen{r, t.see}, ends)
 	r.Close()
 	if errors.Is(err, context.Canceled) {
-		a.note("\nLeft; the session goes on.\n  follow it   drydock session log -f %s %s\n", created.Session.ID, host.Flags)
-		return Outcome{}, exit{core.ExitFailed}
+		return Outcome{}, a.left(err, "Left; the session goes on.\n  follow it   drydock session log -f %s %s\n", created.Session.ID, host.Flags)
 	}
 	if err != nil {
 		return Outcome{}, err

@@ -107,8 +107,7 @@ func (a *app) watchBuild(ctx context.Context, c *client.Client, b core.Build) (c
 		return b, err
 	}
 	if err != nil {
-		a.note("\nThe build %s goes on. Look at it with: drydock env show %s\n", b.ID, b.Environment)
-		return b, exit{core.ExitFailed}
+		return b, a.left(err, "The build %s goes on. Look at it with: drydock env show %s\n", b.ID, b.Environment)
 	}
 	return c.Build(ctx, b.ID)
 }

@@ -95,6 +95,16 @@ func lastEvent(ctx context.Context, c *client.Client, id core.SessionID) (int64,
 	}
 }
 
+// left ends a command that was interrupted while it watched: people are told
+// how things go on, programs get the error.
+func (a *app) left(err error, format string, args ...any) error {
+	if a.json {
+		return err
+	}
+	a.note("\n"+format, args...)
+	return exit{core.ExitFailed}
+}
+
 func ensureNewline(s string) string {
 	if s == "" || strings.HasSuffix(s, "\n") {
 		return s

@@ -35,8 +35,7 @@ func (a *app) watchPrompt(ctx context.Context, c *client.Client, s core.Session,
 	err := a.follow(ctx, c, s, w, promptEnds(p.ID))
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			a.note("\nLeft; the session goes on.\n  follow it   drydock session log -f %s\n  stop it     drydock session stop %s\n", s.ID, s.ID)
-			return exit{core.ExitFailed}
+			return a.left(err, "Left; the session goes on.\n  follow it   drydock session log -f %s\n  stop it     drydock session stop %s\n", s.ID, s.ID)
 		}
 		return err
 	}

@@ -1,10 +1,12 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -177,6 +179,9 @@ func (s *Supervisor) writeWhole(path string, mode fs.FileMode, data []byte) erro
 	if err != nil {
 		return err
 	}
+	if holds(real, mode, data) {
+		return nil
+	}
 	if err := s.makeParents(filepath.Dir(real)); err != nil {
 		return fileErr(op, err, path)
 	}
@@ -188,6 +193,24 @@ func (s *Supervisor) writeWhole(path string, mode fs.FileMode, data []byte) erro
 		return fileErr(op, err, path)
 	}
 	return nil
+}
+
+// holds says whether a regular file has this mode and content already. What a
+// snapshot brought along need not be written again at every start: looking
+// costs a quarter of replacing.
+func holds(real string, mode fs.FileMode, data []byte) bool {
+	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) || mode != 0 && info.Mode() != mode {
+		return false
+	}
+	got := make([]byte, len(data))
+	_, err = io.ReadFull(file, got)
+	return err == nil && bytes.Equal(got, data)
 }
 
 func (s *Supervisor) resize(_ context.Context, in guest.ResizeRequest) (empty, error) {

@@ -25,6 +25,8 @@ const (
 	lastBackoff    = 30 * time.Second
 	steadyAfter    = time.Minute // a run this long forgets earlier restarts
 	aliveAfter     = 300 * time.Millisecond
+	firstPause     = 25 * time.Millisecond // between two questions whether it is ready
+	lastPause      = time.Second
 	stateWaiting   = "waiting"
 	stateStarting  = "starting"
 	stateReady     = "ready"
@@ -331,7 +333,7 @@ func (v *services) once(ctx context.Context, sv *service, deadline time.Time) (r
 // probe asks until the service is ready, its process has ended, or ctx has.
 // Past the deadline it is called failed, and asked on: it may still come.
 func (v *services) probe(ctx context.Context, sv *service, p *process, deadline time.Time) bool {
-	pause, limit := 50*time.Millisecond, firstAsk
+	began, limit := time.Now(), firstAsk
 	for {
 		err := v.ask(ctx, sv.def, p, limit)
 		if ctx.Err() != nil || !p.running() {
@@ -347,10 +349,11 @@ func (v *services) probe(ctx context.Context, sv *service, p *process, deadline 
 				st.State = stateFailed
 			}
 		})
-		if !sleep(ctx, pause) {
+		// What takes long is asked more rarely: at most a tenth of the whole wait
+		// is lost between two questions.
+		if !sleep(ctx, min(max(time.Since(began)/10, firstPause), lastPause)) {
 			return false
 		}
-		pause = min(pause*3/2, time.Second)
 		limit = min(2*limit, lastAsk)
 	}
 }

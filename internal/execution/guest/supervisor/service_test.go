@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -207,5 +208,44 @@ func TestQuiesceEndsEverything(t *testing.T) {
 	}
 	if end, err := c.Process(t.Context(), p.ID); err != nil || end.Running {
 		t.Errorf("%+v, %v", end, err)
+	}
+}
+
+// A second set-up writes what has changed, and nothing else.
+func TestSetupAgain(t *testing.T) {
+	c, root := serve(t)
+	in := guest.Setup{Hostname: "box", Files: []guest.SetupFile{
+		{Path: "/etc/same", Mode: 0o644, Data: []byte("AB")},
+		{Path: "/etc/text", Mode: 0o644, Data: []byte("AB")},
+		{Path: "/etc/mode", Mode: 0o644, Data: []byte("AB")},
+		{Path: "/etc/link", Mode: 0o644, Data: []byte("AB")},
+	}}
+	if _, err := c.Setup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(root, "etc/link")
+	if err := errors.Join(os.Remove(link), os.Symlink("same", link)); err != nil {
+		t.Fatal(err)
+	}
+	before := map[string]os.FileInfo{}
+	for _, name := range []string{"same", "text", "mode", "link", "hosts"} {
+		info, err := os.Lstat(filepath.Join(root, "etc", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = info
+	}
+	in.Files[1].Data, in.Files[2].Mode = []byte("CD"), 0o600
+	if _, err := c.Setup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	for name, replaced := range map[string]bool{"same": false, "text": true, "mode": true, "link": true, "hosts": false} {
+		info, err := os.Lstat(filepath.Join(root, "etc", name))
+		if err != nil || !info.Mode().IsRegular() || os.SameFile(info, before[name]) == replaced {
+			t.Errorf("%s is %v, replaced should be %v, error %v", name, info.Mode(), replaced, err)
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(root, "etc/text")); err != nil || string(raw) != "CD" {
+		t.Errorf("text holds %q, error %v", raw, err)
 	}
 }
