@@ -111,7 +111,21 @@ func (p *program) session(t *testing.T, token string, env core.Environment, poin
 		t.Fatalf("prompt %+v\nrun %+v\n%s", got.Prompt, got.Run, testkit.Story(seen))
 	}
 	p.once(t, c, env, got)
+	silence(t, seen)
 	return seen
+}
+
+// silence names the longest pause of a log, for whoever wonders where the time
+// went.
+func silence(t *testing.T, events []core.Event) {
+	t.Helper()
+	most, at := time.Duration(0), 1
+	for i := 1; i < len(events); i++ {
+		if d := events[i].Time.Sub(events[i-1].Time); d > most {
+			most, at = d, i
+		}
+	}
+	t.Logf("longest pause: %s between %s and %s", most.Round(time.Millisecond), point(events[at-1]), point(events[at]))
 }
 
 // watch follows the session until one of the points, whose name it returns, or
