@@ -195,7 +195,7 @@ func insert(ctx context.Context, db *sql.DB, each, count int, sent func(core.Eve
 		if err != nil {
 			return err
 		}
-		in := tx.StmtContext(ctx, stmt)
+		in := tx.StmtContext(ctx, stmt) //nolint:sqlclosecheck // ends with its transaction
 		batch := make([]core.Event, 0, each)
 		for i := at; i < min(at+each, count); i++ {
 			e := payload()
@@ -280,8 +280,8 @@ func readAll(ctx context.Context, db *sql.DB, count int) error {
 	}
 	defer rows.Close()
 	seen := 0
+	var e core.Event // the work of a reader is to have it whole
 	for rows.Next() {
-		var e core.Event
 		var at int64
 		var data string
 		if err := rows.Scan(&e.Subject, &e.Seq, &at, &e.Kind, &e.Run, &e.Node, &e.Attempt, &e.Actor, &data); err != nil {
@@ -290,8 +290,8 @@ func readAll(ctx context.Context, db *sql.DB, count int) error {
 		e.Time, e.Data = time.Unix(0, at), json.RawMessage(data)
 		seen++
 	}
-	if seen != count {
-		return fmt.Errorf("%d rows of %d were read", seen, count)
+	if seen != count || count > 0 && e.Time.IsZero() {
+		return fmt.Errorf("%d rows of %d were read, the last is %s", seen, count, e.Kind)
 	}
 	return rows.Err()
 }

@@ -51,7 +51,7 @@ type Shot struct {
 const (
 	maxSide     = 4096
 	maxFull     = 10_000
-	startTime = 60 * time.Second
+	startTime   = 60 * time.Second
 	defaultTime = 45 * time.Second
 )
 
