@@ -290,7 +290,7 @@ func readAll(ctx context.Context, db *sql.DB, count int) error {
 		e.Time, e.Data = time.Unix(0, at), json.RawMessage(data)
 		seen++
 	}
-	if seen != count || count > 0 && e.Time.IsZero() {
+	if seen != count || count > 0 && (e.Time.IsZero() || len(e.Data) == 0) {
 		return fmt.Errorf("%d rows of %d were read, the last is %s", seen, count, e.Kind)
 	}
 	return rows.Err()
