@@ -51,7 +51,8 @@ type Shot struct {
 const (
 	maxSide     = 4096
 	maxFull     = 10_000
-	startTime   = 60 * time.Second
+	startTime   = time.Minute // of one browser, on a busy machine
+	askTime     = 5 * time.Second
 	defaultTime = 45 * time.Second
 )
 
@@ -73,13 +74,22 @@ type Browser struct {
 	events  chan event
 }
 
-// With starts a browser, hands it to use and stops it.
+// With starts a browser, hands it to use and stops it. A browser that does not
+// come up gets a second chance on another port.
 func With(ctx context.Context, m Machine, use func(*Browser) error) error {
+	started, err := once(ctx, m, use)
+	if err != nil && !started && core.Is(err, core.Unavailable) && ctx.Err() == nil {
+		_, err = once(ctx, m, use)
+	}
+	return err
+}
+
+func once(ctx context.Context, m Machine, use func(*Browser) error) (up bool, err error) {
 	const op = "browser.start"
 	port := 20_000 + rand.IntN(9_000) //nolint:gosec // a port number is no secret
 	stop, output, err := m.Start(ctx, command(port))
 	if err != nil {
-		return core.E(op, core.Unavailable, err, "start the browser")
+		return false, core.E(op, core.Unavailable, err, "start the browser")
 	}
 	defer stop()
 	started, cancel := context.WithTimeout(ctx, startTime)
@@ -87,17 +97,17 @@ func With(ctx context.Context, m Machine, use func(*Browser) error) error {
 	v, err := await(started, m.Dial, port, output)
 	if err != nil {
 		if ctx.Err() != nil {
-			return core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "the browser was not waited for")
+			return false, core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "the browser was not waited for")
 		}
-		return err
+		return false, err
 	}
 	b := &Browser{version: v.Browser, events: make(chan event, 4096)}
 	b.client, err = connect(started, m.Dial, port, v, b.take)
 	if err != nil {
-		return core.E(op, core.Unavailable, err, "connect to the browser")
+		return false, core.E(op, core.Unavailable, err, "connect to the browser")
 	}
 	defer b.client.close()
-	return use(b)
+	return true, use(b)
 }
 
 // take queues an event; a page that makes more than anybody reads loses them.
@@ -113,7 +123,9 @@ func await(ctx context.Context, dial dialer, port int, output func() string) (ve
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		v, err := readVersion(ctx, dial, port)
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		v, err := readVersion(ask, dial, port)
+		cancel()
 		if err == nil {
 			return v, nil
 		}
@@ -131,8 +143,6 @@ func await(ctx context.Context, dial dialer, port int, output func() string) (ve
 
 const missingBrowser = "drydock: no browser"
 
-// command starts whichever Chromium is there, with a profile of its own that
-// goes away with it.
 // homeCalls are hosts that a browser calls by itself, whatever the page. They
 // are answered inside the browser, so that nobody reads their denials as the
 // page's. Hosts that pages use stay the business of the sandbox's policy.
@@ -147,6 +157,9 @@ func homeCalls() string {
 	return strings.Join(rules, ", ")
 }
 
+// command starts whichever Chromium is there, with a profile of its own that
+// goes away with it. The profile's path is short: a socket lies below it, and a
+// browser whose socket has too long a path does not come up.
 func command(port int) []string {
 	flags := []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
@@ -164,7 +177,7 @@ func command(port int) []string {
   if command -v "$b" >/dev/null 2>&1; then found=$b; break; fi
 done
 [ -n "${found:-}" ] || { echo "` + missingBrowser + `"; exit 127; }
-d=$(mktemp -d) || exit 1
+d=$(mktemp -d /tmp/b.XXXXXX 2>/dev/null || mktemp -d) || exit 1
 export HOME="$d" TMPDIR="$d" XDG_CONFIG_HOME="$d" XDG_CACHE_HOME="$d" TZ=UTC LANG=C.UTF-8
 trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; rm -rf "$d"; exit 0' TERM INT HUP
 "$found" --user-data-dir="$d/profile" "$@" &

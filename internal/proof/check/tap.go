@@ -271,7 +271,7 @@ func (t *tap) enter(p tapPoint) {
 		one.Status, one.Message = Todo, p.reason
 	case !p.ok:
 		one.Status, one.Fault = judgeDiag(diag, p.diag)
-		one.Message = strings.Join(p.diag, "\n")
+		one.Message = joinText(strings.TrimPrefix(diag["name"]+": "+strings.TrimSpace(first(diag["error"], diag["message"])), ": "), strings.Join(p.diag, "\n"))
 		if p.redChild && (diag["failureType"] == "subtestsFailed" || len(p.diag) == 0 || diag["failureType"] == "" && diag["error"] == "") {
 			one.Derived, one.Status, one.Fault = true, Fail, FaultNone
 		}

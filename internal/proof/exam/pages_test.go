@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -89,7 +88,6 @@ func (r *pageRoom) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 func (r *pageRoom) Start(_ context.Context, argv []string) (func(), func() string, error) {
 	cmd := group(argv, r.root)
-	cmd.Env = append(os.Environ(), "TMPDIR="+r.dir)
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
@@ -158,6 +156,9 @@ func TestShopWithPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, got, exam.Proven, exam.CodeProven, "fixed: adds all (red on the base 2/2, green on the branch 3/3)")
+	if m := got.Cases[0].Message; !strings.HasPrefix(m, "AssertionError: ") {
+		t.Errorf("message %q", m)
+	}
 	if len(got.Pictures) != 1 {
 		t.Fatalf("%d pictures", len(got.Pictures))
 	}

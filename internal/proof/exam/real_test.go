@@ -304,7 +304,7 @@ func runReal(t *testing.T, cases []real, checks []exam.CheckSpec) {
 				c.exam(&ex)
 			}
 			rooms := &hostRooms{t: t, repo: repo.dir, env: []string{"GOFLAGS=-mod=mod -trimpath", "GOWORK=off"}}
-			got, err := exam.New(exam.Deps{Rooms: rooms, Repo: repo.repo()}, exam.Options{NoCoverage: !c.cover}).Run(t.Context(), ex)
+			got, err := exam.New(exam.Deps{Rooms: rooms, Repo: repo.repo()}, exam.Options{NoCoverage: !c.cover, Reruns: 1}).Run(t.Context(), ex)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -233,7 +233,7 @@ func TestScenes(t *testing.T) {
 		{
 			name: "old tests that no longer fit", change: change{fixChange().base, map[string]string{"app.js": "new\n", "app.test.js": "expect(other)\n"}},
 			rooms:   &scripted{run: byCell(cells{"A": ok("a"), "B": ok("a"), "C": {exit: 1, stdout: "cannot build"}, "D": ok("-a")})},
-			verdict: exam.Unproven, says: []string{"report_missing"},
+			verdict: exam.Unproven, code: exam.CodeUnconfirmed, says: []string{"the base's tests do not fit the new code", "old: expect(old)", "new: expect(other)"},
 		},
 		{
 			name: "a test file deleted", change: change{fixChange().base, map[string]string{"app.js": "new\n", "app.test.js": "", "new.test.js": "expect(new)\n"}},
