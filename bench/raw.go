@@ -186,11 +186,8 @@ func (r *raw) stop(ctx context.Context, x *rawBox) error {
 	}
 	if x.mounted {
 		err := unix.Unmount(filepath.Join(x.dir, "root"), 0)
-		for range 100 {
-			if !errors.Is(err, unix.EBUSY) {
-				break
-			}
-			time.Sleep(2 * time.Millisecond) // the kernel may need a moment to let go
+		for try := 0; errors.Is(err, unix.EBUSY) && try < 500; try++ {
+			<-time.After(2 * time.Millisecond) // the kernel may need a moment to let go
 			err = unix.Unmount(filepath.Join(x.dir, "root"), 0)
 		}
 		errs = append(errs, err)
@@ -214,7 +211,7 @@ func (r *raw) forget(ctx context.Context, x *rawBox) error {
 		if try == 500 {
 			return fmt.Errorf("interface %s does not go away", x.veth)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	delete(r.boxes, x)
 	return nil

@@ -3,6 +3,8 @@ package guest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,11 +214,30 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, nil
 }
 
+// maxInline is how large a file of a Setup may be to be sent without asking.
+const maxInline = 4 << 10
+
 // Setup gives the sandbox its identity; calling it again replaces it. Files of
-// an earlier call stay.
+// an earlier call stay. Large files, certificates above all, are mostly there
+// already from the snapshot: they are sent only when they are asked for.
 func (c *Client) Setup(ctx context.Context, in Setup) (SetupResult, error) {
+	const op = "guest.setup"
+	lean := in
+	lean.Files = slices.Clone(in.Files)
+	for i, f := range in.Files {
+		if len(f.Data) > maxInline {
+			sum := sha256.Sum256(f.Data)
+			lean.Files[i].Data, lean.Files[i].Sum = nil, hex.EncodeToString(sum[:])
+		}
+	}
 	var out SetupResult
-	err := c.post(ctx, "guest.setup", "/v1/setup", in, &out)
+	if err := c.post(ctx, op, "/v1/setup", lean, &out); err != nil || len(out.Missing) == 0 {
+		return out, err
+	}
+	rest, missing := in, out.Missing
+	rest.Files = slices.DeleteFunc(slices.Clone(in.Files), func(f SetupFile) bool { return !slices.Contains(missing, f.Path) })
+	out = SetupResult{}
+	err := c.post(ctx, op, "/v1/setup", rest, &out)
 	return out, err
 }
 

@@ -117,9 +117,12 @@ type Setup struct {
 	Files    []SetupFile       `json:"files,omitempty"` // CA bundle, package manager settings
 }
 
-// SetupFile is written atomically.
+// SetupFile is written atomically. With Sum, the SHA-256 of the content in
+// hexadecimal, and no Data, a file that holds it already stays, and another is
+// named in SetupResult.Missing; the client does so by itself for large ones.
 type SetupFile struct {
 	Path string      `json:"path"`
 	Mode fs.FileMode `json:"mode"`
 	Data []byte      `json:"data"`
+	Sum  string      `json:"sum,omitempty"`
 }

@@ -44,7 +44,8 @@ type Health struct {
 // have done it already.
 type SetupResult struct {
 	Warnings []string      `json:"warnings,omitempty"`
-	Skew     time.Duration `json:"skew_ns"` // the sandbox's clock minus Setup.Clock
+	Skew     time.Duration `json:"skew_ns"`           // the sandbox's clock minus Setup.Clock
+	Missing  []string      `json:"missing,omitempty"` // paths of files whose content is wanted
 }
 
 // WalkOptions say what Walk lists. Paths in the result are absolute.

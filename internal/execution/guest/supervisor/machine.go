@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,12 @@ func (s *Supervisor) applySetup(_ context.Context, in guest.Setup) (guest.SetupR
 		}
 	}
 	for _, f := range in.Files {
+		if f.Sum != "" {
+			if real, err := s.tree.path("guest.setup", f.Path); err != nil || !holdsSum(real, f.Mode, f.Sum) {
+				res.Missing = append(res.Missing, f.Path)
+			}
+			continue
+		}
 		if err := s.writeWhole(f.Path, f.Mode, f.Data); err != nil {
 			return res, err
 		}
@@ -199,18 +206,46 @@ func (s *Supervisor) writeWhole(path string, mode fs.FileMode, data []byte) erro
 // snapshot brought along need not be written again at every start: looking
 // costs a quarter of replacing.
 func holds(real string, mode fs.FileMode, data []byte) bool {
-	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
+	file, size := openAs(real, mode)
+	if file == nil {
 		return false
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) || mode != 0 && info.Mode() != mode {
+	if size != int64(len(data)) {
 		return false
 	}
 	got := make([]byte, len(data))
-	_, err = io.ReadFull(file, got)
+	_, err := io.ReadFull(file, got)
 	return err == nil && bytes.Equal(got, data)
+}
+
+// holdsSum is holds for who knows only the sum of the content.
+func holdsSum(real string, mode fs.FileMode, sum string) bool {
+	file, size := openAs(real, mode)
+	if file == nil {
+		return false
+	}
+	defer file.Close()
+	if size > guest.MaxJSON {
+		return false // nobody could have sent it
+	}
+	h := sha256.New()
+	_, err := io.Copy(h, file)
+	return err == nil && hex.EncodeToString(h.Sum(nil)) == sum
+}
+
+// openAs opens a regular file of this mode (0: of any), or returns nil.
+func openAs(real string, mode fs.FileMode) (*os.File, int64) {
+	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || mode != 0 && info.Mode() != mode {
+		_ = file.Close()
+		return nil, 0
+	}
+	return file, info.Size()
 }
 
 func (s *Supervisor) resize(_ context.Context, in guest.ResizeRequest) (empty, error) {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/http"
@@ -247,5 +248,43 @@ func TestSetupAgain(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(filepath.Join(root, "etc/text")); err != nil || string(raw) != "CD" {
 		t.Errorf("text holds %q, error %v", raw, err)
+	}
+}
+
+// A large file is sent once, and again when somebody has changed it.
+func TestSetupLargeFile(t *testing.T) {
+	c, root := serve(t)
+	large := bytes.Repeat([]byte("certificate\n"), 20_000)
+	in := guest.Setup{Hostname: "box", Files: []guest.SetupFile{
+		{Path: "/etc/ssl/all.pem", Mode: 0o644, Data: large}, {Path: "/etc/small", Mode: 0o644, Data: []byte("s")},
+	}}
+	path := filepath.Join(root, "etc/ssl/all.pem")
+	var before os.FileInfo
+	for i, spoil := range []func() error{
+		func() error { return nil }, // not there
+		func() error { return nil }, // as it was
+		func() error { return os.WriteFile(path, large[1:], 0o644) },
+		func() error { return os.Chmod(path, 0o600) },
+		func() error { return os.Remove(path) },
+		func() error { return errors.Join(os.Remove(path), os.Symlink("../small", path)) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Setup(t.Context(), in)
+		if err != nil || len(res.Missing) > 0 {
+			t.Fatalf("set-up %d: %+v, %v", i, res, err)
+		}
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode() != 0o644 {
+			t.Fatalf("set-up %d: %v, %v", i, info, err)
+		}
+		if raw, err := os.ReadFile(path); err != nil || !bytes.Equal(raw, large) {
+			t.Errorf("set-up %d: %d bytes, %v", i, len(raw), err)
+		}
+		if i == 1 && !os.SameFile(before, info) {
+			t.Error("a file that was right was written again")
+		}
+		before = info
 	}
 }
