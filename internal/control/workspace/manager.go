@@ -437,7 +437,7 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 	}
 	m := w.machine
 	if fresh {
-		if err := o.checkout(ctx, w, place, branch, manifest.Commit); err != nil {
+		if err := o.checkout(ctx, w, place, branch, true, manifest.Commit); err != nil {
 			return err
 		}
 		detail := fmt.Sprintf("%.12s", place)
@@ -484,7 +484,7 @@ func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branc
 	}
 	// What equals place already is untouched by a checkout of it.
 	clean := trees[wip] == trees[place] || trees[wip] == trees[before]
-	if err := o.checkout(ctx, w, place, branch, before); err != nil {
+	if err := o.checkout(ctx, w, place, branch, false, before); err != nil {
 		return err
 	}
 	if !clean {
@@ -506,8 +506,9 @@ func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branc
 }
 
 // checkout brings a commit in and remembers it as the place.
-func (o *opening) checkout(ctx context.Context, w *Workspace, place, branch string, have ...string) error {
-	if err := w.machine.CheckoutMirror(ctx, w.repo, environment.Checkout{Commit: place, Branch: branch, Base: o.s.Base, Have: have}); err != nil {
+// With keep, what set-up left beside git stays.
+func (o *opening) checkout(ctx context.Context, w *Workspace, place, branch string, keep bool, have ...string) error {
+	if err := w.machine.CheckoutMirror(ctx, w.repo, environment.Checkout{Commit: place, Branch: branch, Base: o.s.Base, Have: have, KeepNew: keep}); err != nil {
 		return err
 	}
 	w.place = place

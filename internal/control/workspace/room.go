@@ -83,9 +83,9 @@ func (o *Room) Dial(ctx context.Context, port int) (net.Conn, error) {
 // Checkout implements exam.Room.
 func (o *Room) Checkout(ctx context.Context, commit string) error {
 	if slices.Contains(o.known, commit) {
-		return o.machine.CheckoutBundle(ctx, nil, commit, roomBranch)
+		return o.machine.Reset(ctx, commit, roomBranch)
 	}
-	err := o.machine.CheckoutMirror(ctx, o.r.Repo, environment.Checkout{Commit: commit, Branch: roomBranch, Have: o.known})
+	err := o.machine.CheckoutMirror(ctx, o.r.Repo, environment.Checkout{Commit: commit, Branch: roomBranch, Have: o.known, KeepNew: true})
 	if err == nil {
 		o.known = append(o.known, commit)
 	}

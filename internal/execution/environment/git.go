@@ -53,7 +53,7 @@ func (m *Machine) git(ctx context.Context, what, script string, args ...string) 
 	return string(res.Stdout), nil
 }
 
-const checkoutScript = `bundle=$1 commit=$2 branch=$3 user=$4
+const checkoutScript = `bundle=$1 commit=$2 branch=$3 user=$4 keep=$5
 if [ ! -e .git/HEAD ]; then
 	g init -q -b "$branch" .
 	# What gVisor shows of a file and what the next sandbox sees of it differ in
@@ -67,10 +67,12 @@ if [ -n "$bundle" ]; then
 	rm -f "$bundle"
 fi
 g checkout -q -f -B "$branch" "$commit"
-g clean -q -ffd
+if [ -z "$keep" ]; then
+	g clean -q -ffd
+fi
 test "$(g rev-parse HEAD)" = "$commit"
 owned "$user"
-left=$(g status --porcelain | head -n 5)
+left=$(g status --porcelain ${keep:+--untracked-files=no} | head -n 5)
 if [ -n "$left" ]; then
 	echo "the checkout is not clean: $left" >&2
 	exit 1
@@ -83,6 +85,11 @@ fi
 // that are not ignored and not of the commit are removed, ignored ones stay.
 // HEAD is checked.
 func (m *Machine) CheckoutBundle(ctx context.Context, bundle io.Reader, commit, branch string) error {
+	return m.checkout(ctx, bundle, commit, branch, false)
+}
+
+// checkout is CheckoutBundle; with keep, files that are new to git stay.
+func (m *Machine) checkout(ctx context.Context, bundle io.Reader, commit, branch string, keep bool) error {
 	const op = "environment.checkout"
 	if !isCommit(commit) || branch == "" || strings.HasPrefix(branch, "-") {
 		return core.E(op, core.Invalid, nil, "checkout of %q as branch %q", commit, branch)
@@ -90,14 +97,17 @@ func (m *Machine) CheckoutBundle(ctx context.Context, bundle io.Reader, commit, 
 	if err := m.guest.Mkdir(ctx, m.Workspace(), 0o755); err != nil && !core.Is(err, core.Conflict) {
 		return m.explain(ctx, err)
 	}
-	name := ""
+	name, flag := "", ""
+	if keep {
+		flag = "keep"
+	}
 	if bundle != nil {
 		name = path.Join(scratch, "in-"+string(core.NewSandboxID())+".bundle")
 		if err := m.guest.WriteFile(ctx, path.Join(m.Workspace(), name), 0o600, bundle); err != nil {
 			return m.explain(ctx, err)
 		}
 	}
-	_, err := m.git(ctx, "checkout", checkoutScript, name, commit, branch, m.User())
+	_, err := m.git(ctx, "checkout", checkoutScript, name, commit, branch, m.User(), flag)
 	return err
 }
 
@@ -113,12 +123,21 @@ owned "$1"
 	return m.IgnoreUntracked(ctx)
 }
 
+// Reset brings tracked files to a commit that the workspace has, like git reset
+// --hard: files that are new to git stay.
+func (m *Machine) Reset(ctx context.Context, commit, branch string) error {
+	return m.checkout(ctx, nil, commit, branch, true)
+}
+
 // Checkout says what to bring into a workspace.
 type Checkout struct {
 	Commit string
 	Branch string   // to be checked out; made or moved
 	Base   string   // origin's branch that the commit is shown as; "" for none
 	Have   []string // commits that the workspace has already
+	// KeepNew leaves files alone that are neither tracked nor ignored: what
+	// set-up installed in a repository that ignores nothing.
+	KeepNew bool
 }
 
 // CheckoutMirror is CheckoutBundle with what is missing taken from a mirror.
@@ -134,7 +153,7 @@ func (m *Machine) CheckoutMirror(ctx context.Context, from *mirror.Mirror, c Che
 		w.CloseWithError(err)
 		bundled <- err
 	}()
-	err := m.CheckoutBundle(ctx, r, c.Commit, c.Branch)
+	err := m.checkout(ctx, r, c.Commit, c.Branch, c.KeepNew)
 	_ = r.CloseWithError(errEnough)
 	if bundleErr := <-bundled; bundleErr != nil && !errors.Is(bundleErr, errEnough) && ctx.Err() == nil {
 		return bundleErr
