@@ -41,6 +41,9 @@ scripts:
 	if nodes := testkit.Of[core.NodeData](t, got.Events, core.EventNodeFinished); !slices.ContainsFunc(nodes, func(n core.NodeData) bool { return n.Node == "deliver" }) {
 		t.Errorf("nodes: %+v", nodes)
 	}
+	if len(testkit.Leftovers(d.State)) == 0 {
+		t.Error("a running daemon is not seen on the host: what it leaves would not be seen either")
+	}
 	d.Restart(t)
 	if s, err := d.Client(t, "ana").Session(t.Context(), got.Session.ID); err != nil || s.State != core.SessionIdle {
 		t.Errorf("after a restart: %+v %v", s, err)

@@ -61,6 +61,9 @@ func (d Deps) autofix(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
+	if !slices.ContainsFunc(w.Recipe().Checks, func(c recipe.Check) bool { return c.Fix != "" }) {
+		return result("ok", "nothing to run")
+	}
 	_, before, files, err := d.edited(ctx, v, w)
 	if err != nil {
 		return blueprint.Outcome{}, err
