@@ -85,6 +85,7 @@ func (p *program) start(t *testing.T) {
 	p.ended = ended
 	go func() { _ = cmd.Wait(); close(ended) }()
 	deadline := time.After(time.Minute)
+	alive := &http.Client{Timeout: 5 * time.Second}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -100,7 +101,7 @@ func (p *program) start(t *testing.T) {
 			continue
 		}
 		p.url = string(bytes.TrimSpace(addr))
-		if resp, err := http.Get(p.url + "/healthz"); err == nil {
+		if resp, err := alive.Get(p.url + "/healthz"); err == nil {
 			_ = resp.Body.Close()
 			return
 		}
