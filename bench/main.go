@@ -15,6 +15,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -118,7 +119,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		b.say("%s: %s", g.name, g.about)
 		start := time.Now()
 		if err := g.run(ctx, b); err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
+			// What was measured before is not lost.
+			return errors.Join(fmt.Errorf("%s: %w", g.name, err), b.report(stdout))
 		}
 		b.say("%s took %s", g.name, time.Since(start).Round(time.Second))
 	}
