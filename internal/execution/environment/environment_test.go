@@ -664,6 +664,26 @@ func TestHarvestThereAndBack(t *testing.T) {
 	}
 }
 
+// An edit can follow the checkout within the second that file times are
+// compared by, and leave a file's size alone.
+func TestHarvestSeesAnEditOfTheSameSizeAndSecond(t *testing.T) {
+	w := newWorld(t)
+	base := w.commit(goodRepo())
+	w.build(environment.BuildRequest{})
+	m := w.launch(environment.LaunchRequest{})
+	w.shell(m, "touch -d @1700000000 code.txt; git update-index --refresh; echo edoc >code.txt; touch -d @1700000000 code.txt .git/index")
+	h, err := m.Harvest(t.Context(), base)
+	if err != nil || !h.Dirty || h.Bundle == nil {
+		t.Fatalf("harvested %+v, error %v", h, err)
+	}
+	if err := h.Bundle.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := w.shell(m, "git show refs/drydock/wip:code.txt"); got != "edoc" {
+		t.Errorf("harvested code.txt as %q", got)
+	}
+}
+
 func TestFreezeAndGoOn(t *testing.T) {
 	w := newWorld(t)
 	w.commit(goodRepo())

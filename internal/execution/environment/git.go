@@ -179,7 +179,9 @@ index=$file.index
 trap 'rm -f "$index" "$index.lock"' EXIT
 mkdir -p "${file%/*}"
 if [ -f "$git_dir/index" ]; then
-	cp "$git_dir/index" "$index"
+	# With its time: git looks into files that are as new as their index. A copy
+	# that looks newer hides an edit of the same size made in the same second.
+	cp -p "$git_dir/index" "$index"
 fi
 export GIT_INDEX_FILE=$index
 g add -A . >/dev/null 2>&1 || g add -A --ignore-errors . >/dev/null 2>&1 || :
