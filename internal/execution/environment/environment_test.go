@@ -684,6 +684,29 @@ func TestHarvestSeesAnEditOfTheSameSizeAndSecond(t *testing.T) {
 	}
 }
 
+func TestHarvestLosesNothingInSilence(t *testing.T) {
+	w := newWorld(t)
+	base := w.commit(goodRepo())
+	w.build(environment.BuildRequest{})
+	m := w.launch(environment.LaunchRequest{})
+	w.shell(m, "git init -q inner; echo mine >mine.txt")
+	h, err := m.Harvest(t.Context(), base)
+	if err != nil || h.Bundle == nil {
+		t.Fatalf("beside a repository without a commit: %+v, error %v", h, err)
+	}
+	if err := h.Bundle.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := w.shell(m, "git show refs/drydock/wip:mine.txt"); got != "mine" {
+		t.Errorf("harvested mine.txt as %q", got)
+	}
+	// The object of the new content has no place, as on a full disk.
+	w.shell(m, "echo lost >lost.txt; d=.git/objects/$(git hash-object lost.txt | cut -c1-2); rm -rf $d; : >$d")
+	if h, err := m.Harvest(t.Context(), base); err == nil || !strings.Contains(err.Error(), "lost.txt") {
+		t.Errorf("a file that git cannot store: %+v, error %v", h, err)
+	}
+}
+
 func TestFreezeAndGoOn(t *testing.T) {
 	w := newWorld(t)
 	w.commit(goodRepo())

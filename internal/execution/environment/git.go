@@ -184,7 +184,15 @@ if [ -f "$git_dir/index" ]; then
 	cp -p "$git_dir/index" "$index"
 fi
 export GIT_INDEX_FILE=$index
-g add -A . >/dev/null 2>&1 || g add -A --ignore-errors . >/dev/null 2>&1 || :
+if ! g add -A . >/dev/null 2>&1 && ! why=$(g add -A --ignore-errors . 2>&1 >/dev/null); then
+	# A repository without a commit inside this one cannot be taken, and is left
+	# out. A file that cannot be taken (the disk is full) would be lost.
+	left=$(g ls-files -z --modified --others --exclude-standard | tr '\000' '\n' | grep -v '/$' | head -n 5 || :)
+	if [ -n "$left" ]; then
+		echo "cannot take" $left: "$why" >&2
+		exit 1
+	fi
+fi
 tree=$(g write-tree)
 head=$(g rev-parse --verify -q HEAD^{commit} || :)
 branch=$(g symbolic-ref -q --short HEAD || :)

@@ -284,7 +284,7 @@ func TestDevcontainer(t *testing.T) {
   "containerEnv": {"A": "1", "HOME_X": "${localEnv:HOME}", "W": "${containerWorkspaceFolder}/x", "F": "${localEnv:Q:fall}"},
   "remoteEnv": {"B": "${containerEnv:A}2", "P": "${containerEnv:PATH}:/x"},
   "remoteUser": "vscode",
-  "workspaceFolder": "/work",
+  "workspaceFolder": "/code",
   "postStartCommand": "x",
   "mounts": ["a"],
   "customizations": {"vscode": {"extensions": ["a.b"]}},
@@ -294,8 +294,8 @@ func TestDevcontainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Recipe{
-		Base: "registry.example.com/dev:1", User: "vscode", Workspace: "/work", Refresh: DefaultRefresh,
-		Env: map[string]string{"A": "1", "B": "12", "W": "/work/x", "F": "fall"},
+		Base: "registry.example.com/dev:1", User: "vscode", Workspace: "/code", Refresh: DefaultRefresh,
+		Env: map[string]string{"A": "1", "B": "12", "W": "/code/x", "F": "fall"},
 		Setup: []Step{
 			{Name: "onCreateCommand", Run: "echo one"},
 			{Name: "updateContentCommand", Argv: []string{"echo", "two"}},
