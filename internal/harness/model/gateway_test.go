@@ -232,7 +232,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		"told not to":         {model.Fault{Outcome: model.Overloaded, Retry: model.RetryNo}, 1, core.Unavailable},
 		"told to":             {model.Fault{Outcome: model.Rejected, Retry: model.RetryYes}, 9, core.Invalid},
 		"wait too long":       {model.Fault{Outcome: model.RateLimited, After: time.Hour}, 1, core.Unavailable},
-		"all waits too long":  {model.Fault{Outcome: model.RateLimited, After: 290 * time.Second}, 3, core.Unavailable},
+		"all waits too long":  {model.Fault{Outcome: model.RateLimited, After: 5 * time.Minute}, 3, core.Unavailable},
 		"script":              {model.Fault{Outcome: model.ScriptMismatch}, 1, core.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
