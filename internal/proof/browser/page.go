@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"drydock/internal/core"
 )
 
@@ -37,11 +39,11 @@ type page struct {
 
 func (b *Browser) picture(ctx context.Context, req Request) (Shot, error) {
 	shot := Shot{BrowserVersion: b.version}
-	p, closePage, err := b.open(ctx, req)
+	p, closeTab, err := b.open(ctx, req)
 	if err != nil {
 		return shot, err
 	}
-	defer closePage()
+	defer closeTab()
 	err = p.load(ctx, req)
 	shot.Status, shot.ConsoleErrors, shot.FailedRequests = p.status, p.console, p.failed
 	if err != nil {
@@ -92,60 +94,103 @@ func same(a, b []byte) bool {
 	return err == nil && err2 == nil && x.Rect == y.Rect && bytes.Equal(x.Pix, y.Pix)
 }
 
-// open makes a tab that is fixed in every way that could make two pictures
-// differ.
-func (b *Browser) open(ctx context.Context, req Request) (*page, func(), error) {
+// tab finds a place for a page: first the empty tab that the browser came up
+// with, whose process is there already, then one in a context of its own.
+func (b *Browser) tab(ctx context.Context, req Request) (target string, closeTab func(), err error) {
+	undo := func(method string, params map[string]any) func() {
+		return func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+			defer cancel()
+			_ = b.client.call(ctx, "", method, params, nil)
+		}
+	}
+	if target, b.spare = b.spare, ""; target != "" {
+		return target, undo("Target.closeTarget", map[string]any{"targetId": target}), nil
+	}
 	var made struct {
 		BrowserContextID string `json:"browserContextId"`
 		TargetID         string `json:"targetId"`
-		SessionID        string `json:"sessionId"`
 	}
-	call := func(session, method string, params map[string]any, out any) error {
-		return b.client.call(ctx, session, method, params, out)
+	if err := b.client.call(ctx, "", "Target.createBrowserContext", nil, &made); err != nil {
+		return "", nil, err
 	}
-	if err := call("", "Target.createBrowserContext", nil, &made); err != nil {
-		return nil, nil, err
+	closeTab = undo("Target.disposeBrowserContext", map[string]any{"browserContextId": made.BrowserContextID})
+	if err := b.client.call(ctx, "", "Target.createTarget", map[string]any{
+		"url": "about:blank", "browserContextId": made.BrowserContextID, "width": req.Width, "height": req.Height,
+	}, &made); err != nil {
+		closeTab()
+		return "", nil, err
 	}
-	closePage := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
-		defer cancel()
-		_ = b.client.call(ctx, "", "Target.disposeBrowserContext", map[string]any{"browserContextId": made.BrowserContextID}, nil)
+	return made.TargetID, closeTab, nil
+}
+
+// findSpare remembers the empty tab of a browser that has just come up.
+func (b *Browser) findSpare(ctx context.Context) error {
+	var all struct {
+		Infos []struct {
+			TargetID string `json:"targetId"`
+			Type     string `json:"type"`
+			URL      string `json:"url"`
+		} `json:"targetInfos"`
 	}
-	p := &page{b: b, inflight: map[string]string{}}
-	err := call("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": made.BrowserContextID, "width": req.Width, "height": req.Height}, &made)
-	if err == nil {
-		err = call("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &made)
+	if err := b.client.call(ctx, "", "Target.getTargets", nil, &all); err != nil {
+		return err
 	}
-	p.session = made.SessionID
-	for _, step := range []struct {
-		method string
-		params map[string]any
-	}{
-		{"Page.enable", nil},
-		{"Runtime.enable", nil},
-		{"Network.enable", nil},
-		{"Log.enable", nil},
-		{"Page.setBypassCSP", map[string]any{"enabled": true}},
-		{"Network.setCacheDisabled", map[string]any{"cacheDisabled": true}},
-		{"Emulation.setDeviceMetricsOverride", map[string]any{"width": req.Width, "height": req.Height, "deviceScaleFactor": 1, "mobile": false}},
-		{"Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}},
-		{"Emulation.setLocaleOverride", map[string]any{"locale": "en-US"}},
-		{"Emulation.setScrollbarsHidden", map[string]any{"hidden": true}},
-		{"Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}},
-		{"Emulation.setEmulatedMedia", map[string]any{"features": []map[string]any{
-			{"name": "prefers-reduced-motion", "value": "reduce"}, {"name": "prefers-color-scheme", "value": "light"},
-		}}},
-		{"Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fixture(req.Clock)}},
-	} {
-		if err == nil {
-			err = call(p.session, step.method, step.params, nil)
+	for _, t := range all.Infos {
+		if t.Type == "page" && t.URL == "about:blank" {
+			b.spare = t.TargetID
 		}
 	}
+	return nil
+}
+
+// open makes a tab that is fixed in every way that could make two pictures
+// differ.
+func (b *Browser) open(ctx context.Context, req Request) (*page, func(), error) {
+	target, closeTab, err := b.tab(ctx, req)
 	if err != nil {
-		closePage()
 		return nil, nil, err
 	}
-	return p, closePage, nil
+	var made struct {
+		SessionID string `json:"sessionId"`
+	}
+	p := &page{b: b, inflight: map[string]string{}}
+	err = b.client.call(ctx, "", "Target.attachToTarget", map[string]any{"targetId": target, "flatten": true}, &made)
+	if err == nil {
+		p.session = made.SessionID
+		err = p.fix(ctx, req)
+	}
+	if err != nil {
+		closeTab()
+		return nil, nil, err
+	}
+	return p, closeTab, nil
+}
+
+// fix asks for everything at once: each answer takes as long as the tab's
+// process takes to come up, and their order does not matter.
+func (p *page) fix(ctx context.Context, req Request) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for method, params := range map[string]map[string]any{
+		"Page.enable":                           nil,
+		"Runtime.enable":                        nil,
+		"Network.enable":                        nil,
+		"Log.enable":                            nil,
+		"Page.setBypassCSP":                     {"enabled": true},
+		"Network.setCacheDisabled":              {"cacheDisabled": true},
+		"Emulation.setDeviceMetricsOverride":    {"width": req.Width, "height": req.Height, "deviceScaleFactor": 1, "mobile": false},
+		"Emulation.setTimezoneOverride":         {"timezoneId": "UTC"},
+		"Emulation.setLocaleOverride":           {"locale": "en-US"},
+		"Emulation.setScrollbarsHidden":         {"hidden": true},
+		"Emulation.setFocusEmulationEnabled":    {"enabled": true},
+		"Page.addScriptToEvaluateOnNewDocument": {"source": fixture(req.Clock)},
+		"Emulation.setEmulatedMedia": {"features": []map[string]any{
+			{"name": "prefers-reduced-motion", "value": "reduce"}, {"name": "prefers-color-scheme", "value": "light"},
+		}},
+	} {
+		g.Go(func() error { return p.b.client.call(ctx, p.session, method, params, nil) })
+	}
+	return g.Wait()
 }
 
 // fixture is the script that stops a page's clock, its chance and its motion.

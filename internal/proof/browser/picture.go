@@ -72,6 +72,7 @@ type Browser struct {
 	client  *client
 	version string
 	events  chan event
+	spare   string // the empty tab it came up with, until a page is put there
 }
 
 // With starts a browser, hands it to use and stops it. A browser that does not
@@ -107,6 +108,9 @@ func once(ctx context.Context, m Machine, use func(*Browser) error) (up bool, er
 		return false, core.E(op, core.Unavailable, err, "connect to the browser")
 	}
 	defer b.client.close()
+	if err := b.findSpare(started); err != nil {
+		return false, core.E(op, core.Unavailable, err, "ask the browser for its tabs")
+	}
 	return true, use(b)
 }
 
@@ -158,7 +162,9 @@ func homeCalls() string {
 }
 
 // command starts whichever Chromium is there, with a profile of its own that
-// goes away with it. The profile's path is short: a socket lies below it, and a
+// goes away with it. The program itself is preferred to the script by which a
+// distribution starts it: the script takes a second, and adds flags of the
+// machine's user. The profile's path is short: a socket lies below it, and a
 // browser whose socket has too long a path does not come up.
 func command(port int) []string {
 	flags := []string{
@@ -177,6 +183,7 @@ func command(port int) []string {
   if command -v "$b" >/dev/null 2>&1; then found=$b; break; fi
 done
 [ -n "${found:-}" ] || { echo "` + missingBrowser + `"; exit 127; }
+[ ! -x "/usr/lib/$found/$found" ] || found="/usr/lib/$found/$found"
 d=$(mktemp -d /tmp/b.XXXXXX 2>/dev/null || mktemp -d) || exit 1
 export HOME="$d" TMPDIR="$d" XDG_CONFIG_HOME="$d" XDG_CACHE_HOME="$d" TZ=UTC LANG=C.UTF-8
 trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; rm -rf "$d"; exit 0' TERM INT HUP
