@@ -1,6 +1,6 @@
 'use strict';
 
-const { createClient } = require('redis');
+const { createClient } = require('@redis/client');
 const cart = require('./cart.js');
 
 // Carts live in Redis for a day.

@@ -103,6 +103,11 @@ func (e *engine) oneRoom(ctx context.Context, j job, checks []CheckSpec) (done i
 	for i, c := range checks {
 		names[i] = c.Name
 	}
+	release, err := e.slot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	room, err := e.openRoom(ctx, RoomRequest{Cell: j.cell, Try: j.try, Checks: names, Commit: e.commit(j.cell), Services: e.exam.Services})
 	if err != nil {
 		return 0, err
@@ -150,6 +155,7 @@ func (e *engine) openRoom(ctx context.Context, req RoomRequest) (_ Room, err err
 	if err := e.place(ctx, room, req.Cell); err != nil {
 		return nil, err
 	}
+	defer e.watchRoom(ctx, room, req)()
 	if e.plan.setup[req.Cell] && e.exam.Setup != "" {
 		if err := e.setUp(ctx, room, req.Cell); err != nil {
 			return nil, err
@@ -254,7 +260,9 @@ func (e *engine) runCheck(ctx context.Context, room Room, j job, c CheckSpec) (*
 		timeout = e.opts.Timeout
 	}
 	begin := e.deps.Now()
+	unwatch := e.watchCheck(ctx, room, j, c.Name)
 	out, err := room.Run(ctx, Command{Shell: c.Run, Dir: c.Dir, Timeout: timeout})
+	unwatch()
 	if err != nil {
 		return nil, &roomError{TierEnvironment, fmt.Sprintf("check %s could not be run: %v", c.Name, err)}
 	}

@@ -2,9 +2,6 @@ package exam
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -74,12 +71,14 @@ type engine struct {
 	exam    Exam
 	sources map[string]check.Source
 	plan    plan
+	slots   chan struct{} // one for each room that may be open
 	result  Result
 
 	mu         sync.Mutex
 	runs       map[Cell]map[string][]*checkRun
 	faults     map[Cell]map[string]bool // checks of a cell that could not be run
-	profile    []byte                   // Go cover profile of cell B, if one was taken
+	opened     opened
+	profile    []byte // Go cover profile of cell B, if one was taken
 	coverWhy   string
 	coverCheck CheckSpec
 }
@@ -96,6 +95,7 @@ func (x *Examiner) Run(ctx context.Context, ex Exam) (Result, error) {
 	e := &engine{
 		Examiner: x, exam: ex, sources: map[string]check.Source{},
 		runs: map[Cell]map[string][]*checkRun{}, faults: map[Cell]map[string]bool{},
+		slots: make(chan struct{}, x.opts.Parallel), opened: opened{checks: map[string]bool{}},
 	}
 	if err := e.prepare(ctx); err != nil {
 		return Result{}, err
@@ -153,36 +153,41 @@ func (e *engine) prepare(ctx context.Context) error {
 	return e.makePlan(ctx)
 }
 
-// examine runs the cells and compares.
+// examine runs the cells, with the pictures beside them, and compares.
 func (e *engine) examine(ctx context.Context) error {
 	if err := e.loadA(ctx); err != nil {
 		return err
 	}
-	checks := e.exam.Checks
-	first := []job{{cell: CellB, try: 1, checks: checks}}
-	if e.runs[CellA] == nil {
-		first = append(first, job{cell: CellA, try: 1, checks: checks})
-	}
-	if e.plan.needC {
-		first = append(first, job{cell: CellC, try: 1, checks: e.testChecks()})
-	}
-	if e.plan.needD {
-		first = append(first, job{cell: CellD, try: 1, checks: e.testChecks()})
-	}
-	if err := e.wave(ctx, first); err != nil {
-		return err
-	}
-	if err := e.reruns(ctx); err != nil {
-		return err
-	}
-	e.storeA(ctx)
-	if err := e.picture(ctx); err != nil {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return e.cells(gctx) })
+	g.Go(func() error { return e.picture(gctx) })
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	e.compare()
 	e.guards()
 	e.findings(ctx)
 	return e.coverage(ctx)
+}
+
+// cells runs the checks: base and branch first, because what the branch reads
+// decides what the mixed cells are asked.
+func (e *engine) cells(ctx context.Context) error {
+	first := []job{{cell: CellB, try: 1, checks: e.exam.Checks}}
+	if e.runs[CellA] == nil {
+		first = append(first, job{cell: CellA, try: 1, checks: e.exam.Checks})
+	}
+	if err := e.wave(ctx, first); err != nil {
+		return err
+	}
+	if err := e.wave(ctx, e.mixed()); err != nil {
+		return err
+	}
+	if err := e.reruns(ctx); err != nil {
+		return err
+	}
+	e.storeA(ctx)
+	return nil
 }
 
 // job is some checks in one room.
@@ -192,11 +197,20 @@ type job struct {
 	checks []CheckSpec
 }
 
-// wave runs jobs, at most Options.Parallel at once. Rooms are slow to fill and
-// quick to judge, so the order of the result does not depend on who ends first.
+// slot waits until one more room may be open.
+func (e *engine) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case e.slots <- struct{}{}:
+		return func() { <-e.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// wave runs jobs side by side. Rooms are slow to fill and quick to judge, so
+// the order of the result does not depend on who ends first.
 func (e *engine) wave(ctx context.Context, jobs []job) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(e.opts.Parallel)
 	for _, j := range jobs {
 		g.Go(func() error { return e.runCell(ctx, j) })
 	}
@@ -273,60 +287,6 @@ func (e *engine) doubts() []job {
 		}
 	}
 	return jobs
-}
-
-// keyA is what cell A depends on.
-func (e *engine) keyA() string {
-	h := sha256.New()
-	_ = json.NewEncoder(h).Encode([]any{
-		"cell-a/1", e.exam.Repository, e.exam.Environment, e.exam.Snapshot, e.exam.SnapshotCommit, e.exam.Base,
-		e.exam.Checks, e.exam.Setup, e.exam.Services, e.exam.Runtime,
-	})
-	return "exam-a-" + hex.EncodeToString(h.Sum(nil))
-}
-
-func (e *engine) loadA(ctx context.Context) error {
-	if e.deps.Cache == nil || e.exam.Snapshot == "" {
-		return nil
-	}
-	raw, ok, err := e.deps.Cache.Get(ctx, e.keyA())
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		e.deps.Log.WarnContext(ctx, "the cache of base results cannot be read", "error", err)
-		return nil
-	}
-	var runs map[string][]*checkRun
-	if !ok || json.Unmarshal(raw, &runs) != nil {
-		return nil
-	}
-	for _, c := range e.exam.Checks {
-		if len(runs[c.Name]) == 0 {
-			return nil
-		}
-	}
-	for _, list := range runs {
-		for _, r := range list {
-			r.Record.Cached = true
-		}
-	}
-	e.runs[CellA] = runs
-	return nil
-}
-
-// storeA keeps cell A for other exams, but never one with a fault in it.
-func (e *engine) storeA(ctx context.Context) {
-	if e.deps.Cache == nil || e.exam.Snapshot == "" || len(e.faults[CellA]) > 0 || e.runs[CellA] == nil {
-		return
-	}
-	raw, err := json.Marshal(e.runs[CellA])
-	if err == nil {
-		err = e.deps.Cache.Put(ctx, e.keyA(), raw)
-	}
-	if err != nil {
-		e.deps.Log.WarnContext(ctx, "the cache of base results cannot be written", "error", err)
-	}
 }
 
 var notTestsWords = []string{"lint", "fmt", "format", "prettier", "vet", "tsc", "types", "typecheck", "mypy", "ruff", "flake8", "clippy", "build", "compile", "staticcheck", "audit"}

@@ -16,12 +16,15 @@ func (e *engine) picture(ctx context.Context) error {
 	if len(e.exam.Pages) == 0 || e.deps.Photographer == nil || !e.plan.behaviour {
 		return nil
 	}
-	var base, branch, again []Shot
+	old := e.loadPages(ctx)
+	kept := len(old.Again) > 0
+	var branch []Shot
 	var problems [3]string
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(e.opts.Parallel)
-	g.Go(func() (err error) { base, problems[0], err = e.shoot(gctx, CellA, 1); return err })
 	g.Go(func() (err error) { branch, problems[1], err = e.shoot(gctx, CellB, 1); return err })
+	if len(old.Base) == 0 {
+		g.Go(func() (err error) { old.Base, problems[0], err = e.shoot(gctx, CellA, 1); return err })
+	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -33,13 +36,16 @@ func (e *engine) picture(ctx context.Context) error {
 			return err
 		}
 	}
-	if problems[0] == "" && problems[1] == "" && !samePictures(base, branch) {
-		if again, problems[2], err = e.shoot(ctx, CellA, 2); err != nil {
+	if problems[0] == "" && problems[1] == "" && len(old.Again) == 0 && !samePictures(old.Base, branch) {
+		if old.Again, problems[2], err = e.shoot(ctx, CellA, 2); err != nil {
 			return err
 		}
 	}
+	if !kept && problems[0] == "" && problems[2] == "" {
+		e.storePages(ctx, old)
+	}
 	for _, p := range e.exam.Pages {
-		c, err := e.comparePage(ctx, p, base, again, branch, problems)
+		c, err := e.comparePage(ctx, p, old.Base, old.Again, branch, problems)
 		if err != nil {
 			return err
 		}
@@ -55,7 +61,12 @@ func (e *engine) shoot(ctx context.Context, cell Cell, try int) (shots []Shot, p
 	if cell == CellA {
 		where = "the base"
 	}
-	room, err := e.openRoom(ctx, RoomRequest{Cell: cell, Try: try, Checks: []string{"pages"}, Commit: e.commit(cell), Services: e.exam.Services})
+	release, err := e.slot(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
+	room, err := e.openRoom(ctx, RoomRequest{Cell: cell, Try: try, Pictures: true, Commit: e.commit(cell), Services: e.exam.Services})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, "", ctx.Err()

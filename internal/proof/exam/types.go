@@ -79,6 +79,7 @@ type RoomRequest struct {
 	Cell     Cell
 	Try      int      // from 1
 	Checks   []string // that will run in it
+	Pictures bool     // pages are pictured in it, and no check runs
 	Commit   string   // that will be checked out
 	Services bool     // start the recipe's services after checkout and setup
 }
@@ -112,6 +113,12 @@ type Room interface {
 	Remove(ctx context.Context, globs []string) error
 	// Close destroys the room. It must work with a ctx of its own.
 	Close(ctx context.Context) error
+}
+
+// Watcher is a Room that can tell which files were opened. complete is false
+// when it may have missed one.
+type Watcher interface {
+	WatchOpens(ctx context.Context, paths []string) (stop func(context.Context) (opened []string, complete bool, err error), err error)
 }
 
 // OverlayFile is one file to write or delete.

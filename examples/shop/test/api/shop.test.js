@@ -5,15 +5,10 @@ const assert = require('node:assert');
 const crypto = require('node:crypto');
 const { serve } = require('../helper.js');
 
-async function post(url, value) {
-  const res = await fetch(url, { method: 'POST', body: JSON.stringify(value) });
-  return { status: res.status, body: await res.json() };
-}
-
 test('the catalogue comes from Postgres, in order', async () => {
   const shop = await serve();
   try {
-    const products = await (await fetch(`${shop.url}/api/products`)).json();
+    const products = await shop.get('/api/products');
     assert.strictEqual(products.length, 6);
     assert.strictEqual(products[0].sku, 'anchor-mug');
   } finally {
@@ -25,8 +20,8 @@ test('a cart is kept in Redis', async () => {
   const shop = await serve();
   try {
     const id = crypto.randomUUID();
-    await post(`${shop.url}/api/carts`, { id, sku: 'anchor-mug', quantity: 1 });
-    const cart = await (await fetch(`${shop.url}/api/carts?id=${id}`)).json();
+    await shop.post('/api/carts', { id, sku: 'anchor-mug', quantity: 1 });
+    const cart = await shop.get(`/api/carts?id=${id}`);
     assert.strictEqual(cart.total, 1450);
   } finally {
     await shop.close();
@@ -36,7 +31,7 @@ test('a cart is kept in Redis', async () => {
 test('an unknown product is refused with a reason', async () => {
   const shop = await serve();
   try {
-    const got = await post(`${shop.url}/api/carts`, { id: 'x', sku: 'kraken', quantity: 1 });
+    const got = await shop.post('/api/carts', { id: 'x', sku: 'kraken', quantity: 1 });
     assert.strictEqual(got.status, 400);
     assert.match(got.body.error, /kraken/);
   } finally {
