@@ -29,6 +29,22 @@ func (d Deps) edited(ctx context.Context, v *blueprint.Visit, w Workspace) (*mir
 	return m, wip, files, err
 }
 
+// lately returns the files that differ between the base and what was brought
+// out last, at the end of the agent's turn or of the fixers. It asks the
+// sandbox nothing: it only narrows what is run, and the scope gate looks again.
+func (d Deps) lately(ctx context.Context, v *blueprint.Visit, w Workspace) (wip string, files []mirror.ChangedFile, err error) {
+	if wip = text(v, keyWip); wip == "" {
+		_, wip, files, err = d.edited(ctx, v, w)
+		return wip, files, err
+	}
+	m, err := d.Workspaces.Mirror(ctx, v.Job.Session.Environment)
+	if err != nil {
+		return "", nil, err
+	}
+	files, err = m.ChangedFiles(ctx, text(v, keyBase), wip)
+	return wip, files, err
+}
+
 // existing are the paths a formatter or linter can be called on.
 func existing(files []mirror.ChangedFile) []string {
 	var out []string
@@ -64,7 +80,7 @@ func (d Deps) autofix(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 	if !slices.ContainsFunc(w.Recipe().Checks, func(c recipe.Check) bool { return c.Fix != "" }) {
 		return result("ok", "nothing to run")
 	}
-	_, before, files, err := d.edited(ctx, v, w)
+	before, files, err := d.lately(ctx, v, w)
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
@@ -108,7 +124,7 @@ func (d Deps) check(ctx context.Context, v *blueprint.Visit) (blueprint.Outcome,
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
-	_, _, files, err := d.edited(ctx, v, w)
+	_, files, err := d.lately(ctx, v, w)
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
