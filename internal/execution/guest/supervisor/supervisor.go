@@ -41,6 +41,7 @@ const (
 	defaultRing  = 8 << 20
 	maxConns     = 512
 	stopAllGrace = 3 * time.Second
+	startLimit   = 5 * time.Second // a start under way is waited for this long
 )
 
 // Supervisor is drydock-init without its main.
@@ -179,16 +180,19 @@ func (s *Supervisor) shutdown(ctx context.Context) {
 	close(s.quit)
 }
 
-// stopAll ends every process that is running and waits for them.
+// stopAll ends every process that is running and waits for them. A start that
+// is under way comes to its end first: nothing would end its process otherwise.
 func (s *Supervisor) stopAll(ctx context.Context, grace time.Duration) {
+	starts, cancel := context.WithTimeout(ctx, startLimit)
+	s.reg.settled(starts)
+	cancel()
+	list := s.reg.alive()
 	var wg sync.WaitGroup
-	for _, p := range s.reg.list() {
-		if p.running() {
-			wg.Go(func() { p.stop(grace, ctx.Done()) })
-		}
+	for _, p := range list {
+		wg.Go(func() { p.stop(grace, ctx.Done()) })
 	}
 	wg.Wait()
-	for _, p := range s.reg.list() {
+	for _, p := range list {
 		select {
 		case <-p.done:
 		case <-ctx.Done():
