@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -150,17 +151,20 @@ func (o *Room) Run(ctx context.Context, cmd exam.Command) (exam.Outcome, error) 
 	}
 	out.Duration = time.Since(started)
 	if err == nil {
+		err = o.machine.Dying(ctx, p)
+	}
+	if err == nil {
 		out.ExitCode, out.TimedOut = p.ExitCode, p.TimedOut
 		return out, nil
 	}
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
-	status, statusErr := o.machine.Status(ctx)
-	if statusErr != nil || status.State == core.SandboxRunning {
+	dead, ok := errors.AsType[*environment.DeadError](o.machine.Explain(ctx, err))
+	if !ok {
 		return out, err
 	}
-	out.Died, out.Detail = string(status.Cause), status.Detail
+	out.Died, out.Detail = string(dead.Status.Cause), dead.Status.Detail
 	if out.Died == "" {
 		out.Died = string(sandbox.CauseKilled)
 	}
