@@ -10,7 +10,6 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
-	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/gitcmd/mirror"
 )
@@ -124,9 +123,8 @@ func (w *work) failure(err error) *core.Failure {
 	}
 	if dead, ok := errors.AsType[*DeadError](err); ok {
 		f.Message = dead.Error()
-		switch dead.Status.Cause {
-		case sandbox.CauseMemory, sandbox.CauseDisk, sandbox.CauseLifetime:
-			f.Code = string(dead.Status.Cause)
+		if code := dead.Reason(); code != "" {
+			f.Code = code
 			f.Hint = deathHint(dead.Status.Cause)
 		}
 	}

@@ -224,6 +224,16 @@ func (e *DeadError) Error() string {
 
 func (e *DeadError) Unwrap() error { return e.Err }
 
+// Reason is the code of a failure that comes of it, or "" where nobody can do
+// anything about the cause.
+func (e *DeadError) Reason() string {
+	switch e.Status.Cause {
+	case sandbox.CauseMemory, sandbox.CauseDisk, sandbox.CauseLifetime:
+		return string(e.Status.Cause)
+	}
+	return ""
+}
+
 // deathNotice is how long the driver is given to notice the death of a sandbox:
 // the guest falls silent, or says that it is stopping, before the driver knows.
 const deathNotice = 2 * time.Second
@@ -247,11 +257,11 @@ func (m *Machine) Explain(ctx context.Context, err error) error {
 	if waitErr != nil || s.State == core.SandboxRunning {
 		return err
 	}
+	dead := &DeadError{Sandbox: m.id, Status: s, Err: err}
 	kind := core.Unavailable
-	if s.Cause == sandbox.CauseMemory || s.Cause == sandbox.CauseDisk || s.Cause == sandbox.CauseLifetime {
+	if dead.Reason() != "" { // the next one would go the same way
 		kind = core.Exhausted
 	}
-	dead := &DeadError{Sandbox: m.id, Status: s, Err: err}
 	return core.E("environment.machine", kind, dead, "").WithHint("%s", deathHint(s.Cause))
 }
 
