@@ -114,6 +114,17 @@ type Room interface {
 	Close(ctx context.Context) error
 }
 
+// Watcher is a Room that can tell which files were opened. complete is false
+// when it may have missed one.
+//
+// It sees the files themselves from the call to stop. It does not see: stat and
+// the listing of directories; what was read before, by a setup command or an
+// earlier check, and kept in a cache or in memory; the same content in the
+// objects of git (a path .git/HEAD among the paths tells whether git ran).
+type Watcher interface {
+	WatchOpens(ctx context.Context, paths []string) (stop func(context.Context) (opened []string, complete bool, err error), err error)
+}
+
 // OverlayFile is one file to write or delete.
 type OverlayFile struct {
 	Path   string
