@@ -21,6 +21,7 @@ type opensCase struct {
 	name   string
 	before string // before the watch
 	during string
+	after  string // ends what before left running
 	opened bool
 	doubt  string // in Why; empty: complete
 }
@@ -59,8 +60,8 @@ var opensCases = []opensCase{
 	{name: "touched", during: "touch sub/file", opened: true},
 	{name: "read by an older process", before: "mkfifo go; (read x <go; cat sub/file; echo >done) >/dev/null 2>&1 & echo", during: "echo >go; " + untilDone, opened: true},
 	{name: "read by an older descriptor", before: "mkfifo go; (read x <go; cat <&3; echo >done) 3<sub/file >/dev/null 2>&1 & echo", during: "echo >go; " + untilDone, opened: true, doubt: "was open"},
-	{name: "an older descriptor", before: "mkfifo go; (read x <go) 3<sub/file >/dev/null 2>&1 & echo", doubt: "was open"},
-	{name: "an older mapping", before: mapFile("sub/file") + " keep >/dev/null 2>&1 & until test -e mapped; do sleep 0.02; done", doubt: "was open"},
+	{name: "an older descriptor", before: "mkfifo go; (read x <go) 3<sub/file >/dev/null 2>&1 & echo", after: "echo >go", doubt: "was open"},
+	{name: "an older mapping", before: mapFile("sub/file") + " keep >/dev/null 2>&1 & until test -s mapped; do sleep 0.02; done", after: "kill $(cat mapped)", doubt: "was open"},
 	{name: "link itself", before: "mv sub/file target; ln -s ../target sub/file", during: "cat target", opened: true, doubt: "symbolic link"},
 	{name: "link to nothing", before: "ln -sf nowhere sub/file", doubt: "symbolic link"},
 	{name: "link to itself", before: "ln -sf file sub/file", doubt: "symbolic link"},
@@ -77,7 +78,7 @@ m = mmap.mmap(f, 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
 os.close(f)
 print(m[:5])
 if len(sys.argv) > 1:
-    open("mapped", "w").close()
+    with open("mapped", "w") as out: out.write(str(os.getpid()))
     time.sleep(600)'`
 }
 
@@ -101,6 +102,7 @@ func testOpens(t *testing.T, c *guest.Client) {
 			}
 			run(tc.during)
 			got, err := c.Opened(t.Context(), id)
+			run(tc.after)
 			if err != nil {
 				t.Fatal(err)
 			}
