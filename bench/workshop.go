@@ -317,7 +317,7 @@ pg_ctlcluster 15 main start --foreground >/dev/null 2>&1 &
 redis-server --save "" --appendonly no >/dev/null 2>&1 &
 until pg_isready -q; do sleep 0.02; done
 until redis-cli ping >/dev/null 2>&1; do sleep 0.02; done
-(node scripts/migrate.js && exec node server.js) >/dev/null 2>&1 &
+exec node server.js >/dev/null 2>&1 &
 until (exec 3<>/dev/tcp/127.0.0.1/3000; printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3; read -r line <&3; [[ $line == *" 200"* ]]) 2>/dev/null; do sleep 0.02; done
 `
 

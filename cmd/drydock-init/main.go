@@ -1,6 +1,6 @@
 // Command drydock-init is PID 1 of every sandbox. It is started by a driver
 // with DRYDOCK_TOKEN and DRYDOCK_PORT in its environment; what it does is in
-// package supervisor.
+// package supervisor. With --mark it says which build it is of, see guest.Mark.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"drydock/internal/execution/guest"
 	"drydock/internal/execution/guest/supervisor"
 )
 
@@ -31,6 +32,10 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) == 2 && os.Args[1] == guest.MarkFlag {
+		_, err := fmt.Fprintln(os.Stdout, guest.Mark())
+		return err
+	}
 	token, err := takeToken()
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func runDoctor(ctx context.Context, o cli.DoctorOptions) ([]cli.DoctorCheck, err
 	if o.State != "" {
 		cfg.StateDir = o.State
 	}
-	report := doctor.Run(ctx, doctor.Options{Config: cfg, Env: config.OS, Environ: config.Environ()})
+	report := doctor.Run(ctx, doctor.Options{Config: cfg, Env: config.OS, Environ: config.Environ(), CheckInit: daemon.CheckInit})
 	out := make([]cli.DoctorCheck, 0, len(report.Checks))
 	for _, c := range report.Checks {
 		status := map[doctor.State]string{doctor.OK: "ok", doctor.Warn: "warning", doctor.Lack: "failed"}[c.State]

@@ -164,7 +164,7 @@ func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req ap
 	if err != nil {
 		return nil, w.Machine().Explain(ctx, err)
 	}
-	t := &terminal{g: g, id: p.ID, pty: req.PTY != nil}
+	t := &terminal{m: w.Machine(), g: g, id: p.ID, pty: req.PTY != nil}
 	context.AfterFunc(ctx, func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -175,6 +175,7 @@ func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req ap
 
 // terminal is a command that a person runs.
 type terminal struct {
+	m   *environment.Machine
 	g   *guest.Client
 	id  guest.ProcessID
 	pty bool
@@ -232,7 +233,7 @@ func (t *terminal) Output(ctx context.Context) iter.Seq2[server.Chunk, error] {
 			close(pieces)
 		}()
 		for p := range pieces {
-			if !yield(p.chunk, p.err) || p.err != nil {
+			if !yield(p.chunk, t.m.Explain(ctx, p.err)) || p.err != nil {
 				cancel()
 				for range pieces { //nolint:revive // drained, so that the readers end
 				}
@@ -259,5 +260,5 @@ func (t *terminal) Signal(ctx context.Context, name string) error { return t.g.S
 // Wait implements server.Process.
 func (t *terminal) Wait(ctx context.Context) (int, string, error) {
 	p, err := t.g.Wait(ctx, t.id)
-	return p.ExitCode, p.Signal, err
+	return p.ExitCode, p.Signal, t.m.Explain(ctx, err)
 }

@@ -58,6 +58,9 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	var err error
 	switch d.opts.Driver {
 	case "", "runsc":
+		if err := CheckInit(ctx, d.opts.Init); err != nil {
+			return err
+		}
 		d.network, err = containment.Open(ctx, containment.Deps{Log: d.log, Decided: d.denials.decided}, containment.Options{
 			StateDir: d.opts.State, Ranges: d.opts.Ranges, Registries: containment.Endpoints(found), Upstream: d.opts.Upstream, MaxConns: d.opts.Connections, Allow: d.opts.Allow,
 		})

@@ -8,7 +8,7 @@
 //
 // Run may be called at any time, beside a running daemon too.
 //
-//	report := doctor.Run(ctx, doctor.Options{Config: cfg, Env: config.OS, Environ: config.Environ()})
+//	report := doctor.Run(ctx, doctor.Options{Config: cfg, Env: config.OS, Environ: config.Environ(), CheckInit: daemon.CheckInit})
 //	report.Text(os.Stdout)
 package doctor
 
@@ -52,6 +52,8 @@ type Options struct {
 	Env     config.Env
 	Environ []string
 	Running bool // a daemon runs with this configuration: its port is taken by right
+	// CheckInit says what is wrong with the drydock-init at a path; it may be nil.
+	CheckInit func(ctx context.Context, path string) error
 }
 
 // Run makes every check.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"drydock/internal/config"
+	"drydock/internal/core"
 	"drydock/internal/testkit/need"
 )
 
@@ -73,5 +75,22 @@ func TestABareHost(t *testing.T) {
 	_ = r.Text(&text)
 	if !strings.Contains(text.String(), "-> apt-get install nftables") {
 		t.Error(text.String())
+	}
+}
+
+func TestInitOfAnotherBuild(t *testing.T) {
+	opts := options(t)
+	opts.Config.Init = filepath.Join(t.TempDir(), "drydock-init")
+	if err := os.WriteFile(opts.Config.Init, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	asked := ""
+	opts.CheckInit = func(_ context.Context, path string) error {
+		asked = path
+		return core.E("test", core.Conflict, nil, "not built together").WithHint("run make build")
+	}
+	d := &doctor{ctx: t.Context(), opts: opts}
+	if c := d.init(); c.State != Lack || !strings.Contains(c.Found, "not built together") || c.Fix != "run make build" || asked != opts.Config.Init {
+		t.Errorf("%+v, asked about %q", c, asked)
 	}
 }

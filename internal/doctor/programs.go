@@ -21,6 +21,7 @@ import (
 
 	"drydock/internal/config"
 	"drydock/internal/containment/registries"
+	"drydock/internal/core"
 )
 
 // find looks for one of Drydock's own programs: as configured, beside this
@@ -107,7 +108,13 @@ func (d *doctor) init() Check {
 	if err != nil {
 		return lack("init", "drydock-init is not found", "It is process 1 of every sandbox.", "run make build, which puts it beside drydock")
 	}
-	return ok("init", "%s", path)
+	if d.opts.CheckInit == nil {
+		return ok("init", "%s", path)
+	}
+	if err := d.opts.CheckInit(d.ctx, path); err != nil {
+		return lack("init", err.Error(), "The daemon does not start: it would not understand what runs in its sandboxes.", core.HintOf(err))
+	}
+	return ok("init", "%s, built with this drydock", path)
 }
 
 var gitVersion = regexp.MustCompile(`(\d+)\.(\d+)`)

@@ -141,6 +141,28 @@ func TestOutOfMemory(t *testing.T) {
 	proven(t, got, "ana", 1)
 }
 
+// TestCheckOutOfMemory has a check that eats more than the sandbox has, once the
+// agent has edited something. No more memory comes from trying again: the run is
+// handed over, with the reason and the work.
+func TestCheckOutOfMemory(t *testing.T) {
+	d := testkit.Start(t, testkit.Options{Script: scripts(mendHello())})
+	env := d.BuildEnvironment(t, tinyRepo(t, func(f map[string]string) {
+		f["drydock.yaml"] = "base: debian:bookworm\nlimits: {memory: 384MiB}\nchecks:\n  hungry: {run: head -c 900M /dev/zero | tail | wc -c}\n"
+	}))
+	got := d.Run(t, env, "Mend the greeting")
+	f := got.Run.Failure
+	if got.Prompt.State != core.PromptHandedOver || f == nil || f.Code != "out_of_memory" {
+		t.Fatalf("prompt %+v\nrun %+v\nfailure %+v\n%s", got.Prompt, got.Run, f, testkit.Story(got.Events))
+	}
+	if !strings.Contains(f.Message, "check hungry") || !strings.Contains(f.Hint, "limits.memory") {
+		t.Errorf("failure %+v does not say what needed more, or what to do", f)
+	}
+	diff, err := d.Client(t, "ana").SessionDiff(t.Context(), got.Session.ID)
+	if err != nil || !strings.Contains(diff.Diff, "Hello, $1") {
+		t.Errorf("the work is not kept: %q %v", diff.Diff, err)
+	}
+}
+
 // TestHandOver ends sessions that have nothing to deliver, and asks the
 // command line for its exit code.
 func TestHandOver(t *testing.T) {

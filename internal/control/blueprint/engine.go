@@ -335,7 +335,7 @@ func (e *Engine) run(ctx context.Context, m Machine, run core.Run, v *Visit) (Ou
 		}
 		e.deps.Log.Warn("a step failed", "run", v.Job.Run.ID, "node", v.Node, "try", try, "err", err)
 		if try >= e.opts.FaultTries || inner.Err() != nil || !core.KindOf(err).Retryable() {
-			v.Data.Set(KeyFailure, core.Failure{Code: "fault_" + v.Node, Message: err.Error(), Hint: core.HintOf(err)})
+			v.Data.Set(KeyFailure, core.Failure{Code: faultCode(v.Node, err), Message: err.Error(), Hint: core.HintOf(err)})
 			return Outcome{Result: ResultFault, Detail: err.Error()}, nil
 		}
 		select {
@@ -344,6 +344,20 @@ func (e *Engine) run(ctx context.Context, m Machine, run core.Run, v *Visit) (Ou
 		}
 		wait *= 2
 	}
+}
+
+// Named is an error that has a code of its own for the failure it ends in, such
+// as "out_of_memory"; "" is none.
+type Named interface {
+	error
+	Reason() string
+}
+
+func faultCode(node string, err error) string {
+	if named, ok := errors.AsType[Named](err); ok && named.Reason() != "" {
+		return named.Reason()
+	}
+	return "fault_" + node
 }
 
 func timeoutText(inner context.Context, m Machine, v *Visit) string {

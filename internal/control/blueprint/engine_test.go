@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -241,6 +242,27 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	})
+}
+
+// named is a fault that has a name of its own.
+type named struct{ error }
+
+func (named) Reason() string { return "out_of_memory" }
+
+func TestFaultWithAName(t *testing.T) {
+	j := newMemory()
+	e := engine(t, loop, j, func(*blueprint.Visit) (blueprint.Outcome, error) {
+		dead := core.E("x", core.Exhausted, named{errors.New("needed more than 1 GiB")}, "").WithHint("raise the limit")
+		return blueprint.Outcome{}, fmt.Errorf("check test: %w", dead)
+	})
+	end, err := e.Execute(t.Context(), blueprint.Job{Run: j.run})
+	if err != nil || end.State != core.RunHandedOver || end.Failure == nil {
+		t.Fatalf("ending %+v, error %v", end, err)
+	}
+	f := end.Failure
+	if f.Code != "out_of_memory" || f.Hint != "raise the limit" || !strings.HasPrefix(f.Message, "check test: ") || !strings.Contains(f.Message, "1 GiB") {
+		t.Errorf("failure %+v, want what the fault is called and says", f)
+	}
 }
 
 func TestStopLeavesThePosition(t *testing.T) {

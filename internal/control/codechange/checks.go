@@ -92,7 +92,7 @@ func (d Deps) autofix(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 		}
 		got, err := w.Run(ctx, Command{Key: fmt.Sprintf("%s/fix/%s", v.Attempt, c.Name), Shell: WithFiles(c.Fix, paths)})
 		if err != nil {
-			return blueprint.Outcome{}, err
+			return blueprint.Outcome{}, fmt.Errorf("fix of check %s: %w", c.Name, err)
 		}
 		ran++
 		if got.ExitCode != 0 {
@@ -141,7 +141,7 @@ func (d Deps) check(ctx context.Context, v *blueprint.Visit) (blueprint.Outcome,
 		start := time.Now()
 		run, err := w.RunCheck(ctx, fmt.Sprintf("%s/check/%s", v.Attempt, c.Name), c, paths)
 		if err != nil {
-			return blueprint.Outcome{}, err
+			return blueprint.Outcome{}, fmt.Errorf("check %s: %w", c.Name, err)
 		}
 		ran++
 		data := core.CheckData{Check: c.Name, Result: "green", Duration: time.Since(start)}

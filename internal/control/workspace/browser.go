@@ -55,5 +55,9 @@ func (b Browser) Start(ctx context.Context, argv []string) (stop func(), output 
 
 // Dial reaches a TCP port on the machine's loopback.
 func (b Browser) Dial(ctx context.Context, port int) (net.Conn, error) {
-	return b.Machine.Guest().Tunnel(ctx, port)
+	conn, err := b.Machine.Guest().Tunnel(ctx, port)
+	if err != nil && guest.Silent(err) { // a port that nobody listens on yet is no sign of death
+		err = b.Machine.Explain(ctx, err)
+	}
+	return conn, err
 }

@@ -150,7 +150,7 @@ func (w *Workspace) purge(ctx context.Context, r recipe.Report) error {
 	}
 	for _, f := range found {
 		if err := w.machine.Guest().Remove(ctx, f.Path, false); err != nil && !core.Is(err, core.NotFound) {
-			return err
+			return w.machine.Explain(ctx, err)
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func (m *Manager) ReadFile(ctx context.Context, id core.SessionID, file string, 
 			file = path.Join(w.recipe.Workspace, file)
 		}
 		data, _, err := w.machine.Guest().ReadFile(ctx, file, 0, limit)
-		return data, err
+		return data, w.machine.Explain(ctx, err)
 	}
 	repo, commit, err := m.kept(ctx, id)
 	if err != nil {

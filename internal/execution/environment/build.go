@@ -10,7 +10,6 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
-	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/gitcmd/mirror"
 )
@@ -124,9 +123,8 @@ func (w *work) failure(err error) *core.Failure {
 	}
 	if dead, ok := errors.AsType[*DeadError](err); ok {
 		f.Message = dead.Error()
-		switch dead.Status.Cause {
-		case sandbox.CauseMemory, sandbox.CauseDisk, sandbox.CauseLifetime:
-			f.Code = string(dead.Status.Cause)
+		if code := dead.Reason(); code != "" {
+			f.Code = code
 			f.Hint = deathHint(dead.Status.Cause)
 		}
 	}
@@ -308,7 +306,7 @@ func (w *work) install(ctx context.Context) error {
 		}
 	}
 	if err := w.phase(ctx, PhaseCheckout, func(*core.Phase) error { return w.checkout(ctx) }); err != nil {
-		return failed("checkout_failed", w.machine.explain(ctx, err))
+		return failed("checkout_failed", w.machine.Explain(ctx, err))
 	}
 	for i, step := range w.recipe.Setup {
 		name := PhaseRecipeRun
@@ -374,7 +372,7 @@ func (w *work) services(ctx context.Context, p *core.Phase) error {
 		}
 	}
 	w.log.text(svc.Output + "\n")
-	return &buildError{f, w.machine.explain(ctx, err)}
+	return &buildError{f, err}
 }
 
 func (w *work) step(ctx context.Context, code string, step recipe.Step) error {
@@ -394,7 +392,7 @@ func (w *work) step(ctx context.Context, code string, step recipe.Step) error {
 func (w *work) command(ctx context.Context, code string, cmd guest.Command, shown string) error {
 	end, tail, err := w.machine.Stream(ctx, cmd, w.log)
 	if err != nil {
-		return failed(code, w.machine.explain(ctx, err))
+		return failed(code, w.machine.Explain(ctx, err))
 	}
 	if end.ExitCode == 0 {
 		return nil
@@ -406,9 +404,7 @@ func (w *work) command(ctx context.Context, code string, cmd guest.Command, show
 		f.Hint = "give it a longer timeout, or find out what it waits for"
 	case end.Signal != "":
 		f.Message = "the command was ended by signal " + end.Signal
-		// Perhaps the whole sandbox is on its way down.
-		ended := core.E("environment.command", core.Unavailable, nil, "%s", f.Message)
-		return &buildError{f, w.machine.explain(ctx, ended)}
+		return &buildError{f, w.machine.Dying(ctx, end)}
 	default:
 		f.Message = fmt.Sprintf("the command ended with exit code %d", end.ExitCode)
 	}
@@ -424,7 +420,7 @@ func (w *work) freeze(ctx context.Context) (core.SnapshotID, error) {
 		return w.machine.settle(ctx)
 	})
 	if err != nil {
-		return "", failed("snapshot_failed", w.machine.explain(ctx, err))
+		return "", failed("snapshot_failed", w.machine.Explain(ctx, err))
 	}
 	var snap core.Snapshot
 	err = w.phase(ctx, PhaseSnapshot, func(p *core.Phase) (err error) {

@@ -44,7 +44,7 @@ func (m *Machine) git(ctx context.Context, what, script string, args ...string) 
 		Argv: append([]string{"sh", "-c", gitPrelude + script, "sh"}, args...), Dir: m.Workspace(), Timeout: gitTimeout,
 	})
 	if err != nil {
-		return "", m.explain(ctx, err)
+		return "", m.Explain(ctx, err)
 	}
 	if res.ExitCode != 0 {
 		return "", core.E("environment.git", core.Unavailable, nil, "%s in sandbox %s ended with %d: %s", what, m.id, res.ExitCode,
@@ -95,7 +95,7 @@ func (m *Machine) checkout(ctx context.Context, bundle io.Reader, commit, branch
 		return core.E(op, core.Invalid, nil, "checkout of %q as branch %q", commit, branch)
 	}
 	if err := m.guest.Mkdir(ctx, m.Workspace(), 0o755); err != nil && !core.Is(err, core.Conflict) {
-		return m.explain(ctx, err)
+		return m.Explain(ctx, err)
 	}
 	name, flag := "", ""
 	if keep {
@@ -104,7 +104,7 @@ func (m *Machine) checkout(ctx context.Context, bundle io.Reader, commit, branch
 	if bundle != nil {
 		name = path.Join(scratch, "in-"+string(core.NewSandboxID())+".bundle")
 		if err := m.guest.WriteFile(ctx, path.Join(m.Workspace(), name), 0o600, bundle); err != nil {
-			return m.explain(ctx, err)
+			return m.Explain(ctx, err)
 		}
 	}
 	_, err := m.git(ctx, "checkout", checkoutScript, name, commit, branch, m.User(), flag)
@@ -329,7 +329,7 @@ func (r *fileReader) Read(p []byte) (int, error) {
 		}
 		data, _, err := r.machine.guest.ReadFile(r.ctx, r.path, r.offset, min(readPiece, r.left))
 		if err != nil {
-			return 0, r.machine.explain(r.ctx, err)
+			return 0, r.machine.Explain(r.ctx, err)
 		}
 		if len(data) == 0 {
 			return 0, io.ErrUnexpectedEOF
@@ -350,5 +350,5 @@ func (r *fileReader) Close() error {
 	if core.Is(err, core.NotFound) || errors.Is(err, context.Canceled) {
 		return nil
 	}
-	return err
+	return r.machine.Explain(ctx, err)
 }

@@ -23,7 +23,7 @@ func (m *Machine) Glob(ctx context.Context, dir, pattern string) ([]guest.FileIn
 		return nil, nil
 	}
 	if err != nil {
-		return nil, m.explain(ctx, err)
+		return nil, m.Explain(ctx, err)
 	}
 	var out []guest.FileInfo
 	for _, f := range found.Files {

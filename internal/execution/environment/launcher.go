@@ -165,7 +165,6 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	}
 	m.policy = req.Policy
 	if err := l.start(ctx, m, req); err != nil {
-		err = m.explain(ctx, err)
 		l.undo(ctx, m)
 		return nil, err
 	}
@@ -226,7 +225,7 @@ func (l *Launcher) start(ctx context.Context, m *Machine, req LaunchRequest) err
 
 	begin = time.Now()
 	if err := m.setUp(ctx, req.Env); err != nil {
-		return err
+		return m.Explain(ctx, err)
 	}
 	req.Report(core.Phase{Name: PhaseSetup, Duration: time.Since(begin)})
 	if !req.StartServices || len(m.recipe.Services) == 0 {

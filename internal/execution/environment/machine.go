@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -139,6 +140,10 @@ func (m *Machine) StartServices(ctx context.Context) ([]guest.ServiceStatus, err
 	if err == nil || ctx.Err() != nil {
 		return states, err
 	}
+	err = m.Explain(ctx, err)
+	if _, dead := errors.AsType[*DeadError](err); dead {
+		return states, err
+	}
 	for _, s := range states {
 		if s.State != "failed" {
 			continue
@@ -202,7 +207,9 @@ func (m *Machine) tail(ctx context.Context, id guest.ProcessID, name string, s g
 }
 
 // StopServices ends them in reverse order.
-func (m *Machine) StopServices(ctx context.Context) error { return m.guest.StopServices(ctx) }
+func (m *Machine) StopServices(ctx context.Context) error {
+	return m.Explain(ctx, m.guest.StopServices(ctx))
+}
 
 // DeadError says that the sandbox is dead, and why.
 type DeadError struct {
@@ -217,32 +224,59 @@ func (e *DeadError) Error() string {
 
 func (e *DeadError) Unwrap() error { return e.Err }
 
-// explain finds out whether an error comes from the death of the sandbox.
-func (m *Machine) explain(ctx context.Context, err error) error {
+// Reason is the code of a failure that comes of it, or "" where nobody can do
+// anything about the cause.
+func (e *DeadError) Reason() string {
+	switch e.Status.Cause {
+	case sandbox.CauseMemory, sandbox.CauseDisk, sandbox.CauseLifetime:
+		return string(e.Status.Cause)
+	}
+	return ""
+}
+
+// deathNotice is how long the driver is given to notice the death of a sandbox:
+// the guest falls silent, or says that it is stopping, before the driver knows.
+const deathNotice = 2 * time.Second
+
+// Explain is for everyone who asks the guest: an error that comes from the
+// death of the sandbox becomes one that says so (see DeadError). Other errors
+// are returned as they are.
+func (m *Machine) Explain(ctx context.Context, err error) error {
 	if err == nil || !m.created || ctx.Err() != nil {
 		return err
 	}
 	if k := core.KindOf(err); k != core.Unavailable && k != core.Internal {
 		return err
 	}
-	// The guest falls silent a moment before the driver knows.
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
+	if _, ok := errors.AsType[*DeadError](err); ok {
+		return err // explained already
+	}
+	wait, cancel := context.WithTimeout(ctx, deathNotice)
 	defer cancel()
 	s, waitErr := m.Wait(wait)
 	if waitErr != nil || s.State == core.SandboxRunning {
 		return err
 	}
+	dead := &DeadError{Sandbox: m.id, Status: s, Err: err}
 	kind := core.Unavailable
-	if s.Cause == sandbox.CauseMemory || s.Cause == sandbox.CauseDisk || s.Cause == sandbox.CauseLifetime {
+	if dead.Reason() != "" { // the next one would go the same way
 		kind = core.Exhausted
 	}
-	dead := &DeadError{Sandbox: m.id, Status: s, Err: err}
 	return core.E("environment.machine", kind, dead, "").WithHint("%s", deathHint(s.Cause))
 }
 
-// Explain is for callers that talk to Guest themselves: an error that comes
-// from the death of the sandbox becomes one that says so.
-func (m *Machine) Explain(ctx context.Context, err error) error { return m.explain(ctx, err) }
+// Dying is for a command that was ended by a signal: perhaps its whole sandbox
+// is on its way down. It is nil when that is not so.
+func (m *Machine) Dying(ctx context.Context, p guest.Process) error {
+	if p.TimedOut || p.Signal != "KILL" && p.Signal != "TERM" {
+		return nil
+	}
+	err := m.Explain(ctx, core.E("environment.command", core.Unavailable, nil, "a command was ended by signal %s", p.Signal))
+	if _, dead := errors.AsType[*DeadError](err); dead {
+		return err
+	}
+	return nil
+}
 
 func deathHint(c sandbox.Cause) string {
 	switch c {

@@ -41,7 +41,7 @@ func (m *Machine) RunSetup(ctx context.Context) error {
 		}
 		res, err := m.guest.Run(ctx, guest.Command{Argv: argv, Dir: m.recipe.Path(s.Dir), User: m.User(), Timeout: timeout, Merge: true})
 		if err != nil {
-			return m.explain(ctx, err)
+			return m.Explain(ctx, err)
 		}
 		if res.ExitCode != 0 {
 			out := strings.ToValidUTF8(string(res.Stdout), "?")

@@ -62,7 +62,7 @@ func (m *Machine) Untracked(ctx context.Context) ([]string, error) {
 		Argv: []string{"sh", "-c", gitPrelude + `g ls-files -z --others --exclude-standard`}, Dir: m.Workspace(), Timeout: gitTimeout, Limit: 8 << 20,
 	})
 	if err != nil {
-		return nil, m.explain(ctx, err)
+		return nil, m.Explain(ctx, err)
 	}
 	if res.ExitCode != 0 {
 		return nil, core.E("environment.git", core.Unavailable, nil, "listing new files in sandbox %s ended with %d: %s", m.id, res.ExitCode, clip(string(res.Stderr), 300))
@@ -90,7 +90,7 @@ func (m *Machine) Ignore(ctx context.Context, paths []string) error {
 	}
 	file := path.Join(scratch, "ignore")
 	if err := m.guest.WriteFile(ctx, path.Join(m.Workspace(), file), 0o600, strings.NewReader(b.String())); err != nil {
-		return m.explain(ctx, err)
+		return m.Explain(ctx, err)
 	}
 	_, err := m.git(ctx, "ignore files", `mkdir -p .git/info; touch .git/info/exclude
 cat "$1" >>.git/info/exclude; sort -u -o .git/info/exclude .git/info/exclude; rm -f "$1"`, file)

@@ -117,7 +117,19 @@ func connErr(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return core.E(op, core.KindOf(ctx.Err()), context.Cause(ctx), "")
 	}
-	return core.E(op, core.Unavailable, err, "the sandbox does not answer")
+	return core.E(op, core.Unavailable, &silence{err}, "the sandbox does not answer")
+}
+
+// silence marks an error of the connection.
+type silence struct{ error }
+
+func (s *silence) Unwrap() error { return s.error }
+
+// Silent says whether an error means that no answer came, rather than that the
+// guest answered with an error. Mostly the sandbox has just died then.
+func Silent(err error) bool {
+	_, ok := errors.AsType[*silence](err)
+	return ok
 }
 
 // guestKinds are what a guest may call an error of its own.

@@ -14,7 +14,7 @@ import (
 // run.
 //
 // What this does not see: a check that depends on what an earlier check made
-// out of such a file.
+// out of such a file, and one that only looks whether a new test is there.
 type opened struct {
 	blind  string          // why nothing can be left out; "" if something can
 	checks map[string]bool // ran in cell B and opened none of the files: false
@@ -29,8 +29,11 @@ func (e *engine) overlaid() (paths []string, why string) {
 		if f.Status != "deleted" {
 			there[f.Path] = true
 		}
+		if f.Status == "added" && f.Role == RoleHarness {
+			return nil, f.Path + " may decide how tests run by being there"
+		}
 	}
-	all := map[string]bool{}
+	all := map[string]bool{gitHead: true}
 	for _, f := range slices.Concat(e.plan.overC, e.plan.overD) {
 		if !there[f.Path] {
 			return nil, f.Path + " is not on the branch"
@@ -39,6 +42,10 @@ func (e *engine) overlaid() (paths []string, why string) {
 	}
 	return slices.Sorted(maps.Keys(all)), ""
 }
+
+// gitHead is opened by every git: it can bring the content of a file from its
+// own store.
+const gitHead = ".git/HEAD"
 
 // watchRoom watches the start of a room's services: one that reads a changed
 // test file may answer differently to every check.

@@ -76,6 +76,11 @@ func TestWhatIsNotReadIsNotExchanged(t *testing.T) {
 		"nothing can be seen": {
 			edited, watched{opens: map[string][]string{"unit": {"unit.test.js"}}, broken: true}, all, false,
 		},
+		"git may have brought it": {edited, watched{opens: map[string][]string{"unit": {"unit.test.js"}, "api": {".git/HEAD"}}}, all, false},
+		"a new file decides how tests run": {
+			map[string]string{"app.js": "new\n", "unit.test.js": "expect(new)\n", "jest.config.js": "x\n"},
+			watched{opens: map[string][]string{"unit": {"unit.test.js"}}}, all, false,
+		},
 		"a test was deleted": {
 			map[string]string{"app.js": "new\n", "unit.test.js": "expect(new)\n", "gone.test.js": ""},
 			watched{opens: map[string][]string{"unit": {"unit.test.js"}}}, all, false,

@@ -117,6 +117,12 @@ type Room interface {
 
 // Watcher is a Room that can tell which files were opened. complete is false
 // when it may have missed one.
+//
+// The files are given a new time first, a second or more after their last one,
+// so that no cache that goes by time hides a reading. What is not seen: stat
+// and the listing of directories; what was read before and is kept in memory;
+// the same content in the objects of git (a path .git/HEAD among the paths
+// tells whether git ran).
 type Watcher interface {
 	WatchOpens(ctx context.Context, paths []string) (stop func(context.Context) (opened []string, complete bool, err error), err error)
 }

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -119,9 +121,13 @@ type registry struct {
 	next    int
 	byID    map[guest.ProcessID]*process
 	byKey   map[string]*keyed
-	order   []*process // by start
+	order   []*process            // by start
+	live    map[*process]struct{} // running, hidden ones too
 	closed  bool
-	running int
+	running int // live ones and those that are starting
+
+	starting int           // reserved, and not added yet
+	started  chan struct{} // closed when starting falls to zero
 }
 
 // keyed is a start under way or done; others with the same key wait for it.
@@ -139,7 +145,7 @@ const (
 )
 
 func newRegistry() *registry {
-	return &registry{byID: map[guest.ProcessID]*process{}, byKey: map[string]*keyed{}}
+	return &registry{byID: map[guest.ProcessID]*process{}, byKey: map[string]*keyed{}, live: map[*process]struct{}{}}
 }
 
 func (r *registry) find(ref guest.ProcessRef) (*process, error) {
@@ -190,7 +196,8 @@ func (r *registry) settle(key string, k *keyed, p *process, err error) {
 	close(k.ready)
 }
 
-// reserve takes a place for one more running process and gives it a name.
+// reserve takes a place for one more running process and gives it a name. The
+// caller must then call add or unreserve.
 func (r *registry) reserve(instance string) (guest.ProcessID, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,20 +209,64 @@ func (r *registry) reserve(instance string) (guest.ProcessID, error) {
 	}
 	r.running++
 	r.next++
+	if r.starting++; r.starting == 1 {
+		r.started = make(chan struct{})
+	}
 	return guest.ProcessID("p" + strconv.Itoa(r.next) + "-" + instance[:min(6, len(instance))]), nil
 }
 
 func (r *registry) unreserve() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.running--
-	r.mu.Unlock()
+	r.noStart()
 }
 
-func (r *registry) add(p *process) {
+// noStart ends what reserve began; it is called with the lock held.
+func (r *registry) noStart() {
+	if r.starting--; r.starting == 0 {
+		close(r.started)
+	}
+}
+
+// add makes a started process known. False means that everything is being
+// ended, and may have been without it: the caller must end it.
+func (r *registry) add(p *process, inList bool) bool {
 	r.mu.Lock()
-	r.byID[p.info.ID] = p
-	r.order = append(r.order, p)
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if p.running() { // otherwise finished has been called, or will be
+		r.live[p] = struct{}{}
+	}
+	if inList {
+		r.byID[p.info.ID] = p
+		r.order = append(r.order, p)
+	}
+	r.noStart()
+	return !r.closed
+}
+
+// settled returns when no start is under way, or ctx ends.
+func (r *registry) settled(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		n, started := r.starting, r.started
+		r.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-started:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// alive are the processes that run, also those that nobody is told of.
+func (r *registry) alive() []*process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.live))
 }
 
 func (r *registry) list() []*process {
@@ -226,9 +277,10 @@ func (r *registry) list() []*process {
 
 // finished frees the place of a process and forgets the oldest finished ones
 // beyond the bounds.
-func (r *registry) finished() {
+func (r *registry) finished(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.live, p)
 	r.running--
 	var count int
 	var kept int64

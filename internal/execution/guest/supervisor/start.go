@@ -325,10 +325,12 @@ func (s *Supervisor) launch(cmd guest.Command, inList bool) (*process, error) {
 		p.errs = s.newRing(id, guest.Stderr)
 	}
 	p.cmd.Input = nil // fed below; no reason to keep it
-	if inList {
-		s.reg.add(p)
-	}
+	// Watched first: whoever waits for starts under way then waits for its end.
 	s.watch(p, fds, exit, cmd.Input)
+	if !s.reg.add(p, inList) {
+		_ = p.signal(syscall.SIGKILL)
+		return nil, core.E(op, core.Unavailable, nil, "the sandbox is stopping")
+	}
 	return p, nil
 }
 

@@ -41,6 +41,7 @@ const (
 	defaultRing  = 8 << 20
 	maxConns     = 512
 	stopAllGrace = 3 * time.Second
+	startLimit   = 5 * time.Second // a start under way is waited for this long
 )
 
 // Supervisor is drydock-init without its main.
@@ -53,6 +54,7 @@ type Supervisor struct {
 	reg      *registry
 	reaper   reaper
 	services *services
+	opens    opens
 	wg       sync.WaitGroup
 	quit     chan struct{} // closed when everything must end
 
@@ -95,6 +97,7 @@ func New(opts Options) (*Supervisor, error) {
 	s := &Supervisor{
 		opts: opts, tree: tree{root: root}, stateDir: opts.StateDir, log: opts.Log, started: time.Now().UTC(),
 		reg: newRegistry(), quit: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token)), instance: newInstance(),
+		opens:   opens{limit: maxOpensTime},
 		baseEnv: slices.DeleteFunc(slices.Clone(opts.Env), notInherited),
 	}
 	s.services = newServices(s)
@@ -176,19 +179,23 @@ func (s *Supervisor) shutdown(ctx context.Context) {
 	s.services.close(ctx)
 	s.stopAll(ctx, stopAllGrace)
 	s.endStrangers(ctx, stopAllGrace)
+	s.opens.close()
 	close(s.quit)
 }
 
-// stopAll ends every process that is running and waits for them.
+// stopAll ends every process that is running and waits for them. A start that
+// is under way comes to its end first: nothing would end its process otherwise.
 func (s *Supervisor) stopAll(ctx context.Context, grace time.Duration) {
+	starts, cancel := context.WithTimeout(ctx, startLimit)
+	s.reg.settled(starts)
+	cancel()
+	list := s.reg.alive()
 	var wg sync.WaitGroup
-	for _, p := range s.reg.list() {
-		if p.running() {
-			wg.Go(func() { p.stop(grace, ctx.Done()) })
-		}
+	for _, p := range list {
+		wg.Go(func() { p.stop(grace, ctx.Done()) })
 	}
 	wg.Wait()
-	for _, p := range s.reg.list() {
+	for _, p := range list {
 		select {
 		case <-p.done:
 		case <-ctx.Done():

@@ -111,7 +111,7 @@ func (s *Supervisor) watch(p *process, fds *streams, exit <-chan syscall.WaitSta
 		if p.master == nil && p.stdin != nil {
 			_ = p.stdin.Close() // wakes a writer; must not wait for its lock
 		}
-		s.reg.finished()
+		s.reg.finished(p)
 	})
 	s.wg.Go(func() {
 		// Readers that outlive everything end with the supervisor.

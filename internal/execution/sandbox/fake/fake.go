@@ -286,6 +286,7 @@ func (d *Driver) start(ctx context.Context, b *box) error {
 	d.world.wg.Go(func() {
 		err := sup.Serve(serve)
 		stop()
+		_ = d.world.Faults.before(context.WithoutCancel(serve), Notice)
 		b.ended(err)
 	})
 	return nil

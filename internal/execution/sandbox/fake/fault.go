@@ -18,6 +18,7 @@ const (
 	Freeze  Op = "freeze"
 	Destroy Op = "destroy"
 	List    Op = "list"
+	Notice  Op = "notice" // of the end of a sandbox, by the driver: only a Hang has an effect
 )
 
 // ErrDaemonDies as the Err of a fault leaves things as they are at that
