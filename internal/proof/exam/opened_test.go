@@ -79,11 +79,13 @@ func TestWhatIsNotReadIsNotExchanged(t *testing.T) {
 		"git may have brought it": {edited, watched{opens: map[string][]string{"unit": {"unit.test.js"}, "api": {".git/HEAD"}}}, all, false},
 		"a new file decides how tests run": {
 			map[string]string{"app.js": "new\n", "unit.test.js": "expect(new)\n", "jest.config.js": "x\n"},
-			watched{opens: map[string][]string{"unit": {"unit.test.js"}}}, all, false,
+			watched{opens: map[string][]string{"unit": {"unit.test.js"}}},
+			all, false,
 		},
 		"a test was deleted": {
 			map[string]string{"app.js": "new\n", "unit.test.js": "expect(new)\n", "gone.test.js": ""},
-			watched{opens: map[string][]string{"unit": {"unit.test.js"}}}, all, false,
+			watched{opens: map[string][]string{"unit": {"unit.test.js"}}},
+			all, false,
 		},
 		"nobody reads it": {
 			edited, watched{}, []string{"A/1 api", "A/1 unit", "B/1 api", "B/1 unit"}, true,

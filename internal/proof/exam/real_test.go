@@ -176,6 +176,9 @@ import (
 )
 
 func TestNow(t *testing.T) {
+	if Total([]int{1, 2}) != 3 {
+		return // only the branch's own runs are counted
+	}
 	f, err := os.OpenFile("` + flaky + `", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +186,7 @@ func TestNow(t *testing.T) {
 	_, _ = f.WriteString("x")
 	info, _ := f.Stat()
 	_ = f.Close()
-	if Total([]int{1, 2}) == 3 && info.Size()%2 == 1 {
+	if info.Size()%2 == 1 {
 		t.Error("odd")
 	}
 }
