@@ -142,8 +142,8 @@ func (b *box) Read(ctx context.Context, path string, limit int64) (data []byte, 
 
 // Write implements tool.Files.
 func (b *box) Write(ctx context.Context, path string, mode fs.FileMode, data []byte) error {
-	return b.do(ctx, func(_ *environment.Machine, g *guest.Client) error {
-		return g.WriteFile(ctx, path, mode, strings.NewReader(string(data)))
+	return b.do(ctx, func(m *environment.Machine, g *guest.Client) error {
+		return g.WriteFileAs(ctx, m.User(), path, mode, strings.NewReader(string(data)))
 	})
 }
 

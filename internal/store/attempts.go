@@ -53,8 +53,12 @@ func (w Writer) UpdateAttempt(ctx context.Context, id core.AttemptID, change fun
 	return a, err
 }
 
-// CloseAttempts ends every running attempt of a run in the given state.
+// CloseAttempts ends every running attempt of a run in the given state, which
+// must be a final one.
 func (w Writer) CloseAttempts(ctx context.Context, run core.RunID, state core.AttemptState) error {
+	if !core.AttemptTable.Final(state) {
+		return core.E("store.attempt", core.Invalid, nil, "attempts of run %s cannot end as %s", run, state)
+	}
 	return w.in(ctx, func(c conn) error {
 		if err := move("attempt of run", run, core.AttemptTable, core.AttemptRunning, state); err != nil {
 			return err

@@ -171,3 +171,46 @@ func TestResultRecordsRoundTrip(t *testing.T) {
 	gotRepo, err := db.Repository(ctx, "shop")
 	f.same("repository", repo, gotRepo, err)
 }
+
+// Closing the attempts of a run ends the running ones, and those of that run
+// alone.
+func TestCloseAttempts(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	otherSession := addSession(t, f.db, f.env.ID)
+	other := core.Run{
+		ID: core.NewRunID(), Session: otherSession.ID, Prompt: addPrompt(t, f.db, otherSession.ID, "y").ID, Blueprint: "code-change",
+		State: core.RunRunning, Created: f.at,
+	}
+	f.must(f.db.CreateRun(ctx, other))
+	begin := func(run core.RunID, node string) core.AttemptID {
+		a, err := f.db.CreateAttempt(ctx, core.Attempt{ID: core.NewAttemptID(), Run: run, Node: node, State: core.AttemptRunning, Started: f.at})
+		f.must(err)
+		return a.ID
+	}
+	done, one, two, theirs := begin(f.run.ID, "a"), begin(f.run.ID, "b"), begin(f.run.ID, "c"), begin(other.ID, "a")
+	finished := f.at.Add(time.Second)
+	_, err := f.db.UpdateAttempt(ctx, done, func(a *core.Attempt) error {
+		a.State, a.Finished = core.AttemptDone, finished
+		return nil
+	})
+	f.must(err)
+
+	if err := f.db.CloseAttempts(ctx, f.run.ID, core.AttemptRunning); !core.Is(err, core.Invalid) {
+		t.Errorf("closed as running: %v", err)
+	}
+	f.must(f.db.CloseAttempts(ctx, f.run.ID, core.AttemptStopped))
+	f.must(f.db.CloseAttempts(ctx, f.run.ID, core.AttemptFailed)) // nothing is running any more
+	for id, want := range map[core.AttemptID]core.AttemptState{
+		done: core.AttemptDone, one: core.AttemptStopped, two: core.AttemptStopped, theirs: core.AttemptRunning,
+	} {
+		a, err := f.db.Attempt(ctx, id)
+		f.must(err)
+		if a.State != want || a.Finished.IsZero() != (want == core.AttemptRunning) {
+			t.Errorf("attempt of node %s is %s, finished %s; want %s", a.Node, a.State, a.Finished, want)
+		}
+		if id == done && !a.Finished.Equal(finished) {
+			t.Errorf("a finished attempt was finished again at %s", a.Finished)
+		}
+	}
+}

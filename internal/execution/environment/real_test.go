@@ -117,6 +117,17 @@ func TestForReal(t *testing.T) {
 	if seen, err := m.Guest().Opened(t.Context(), watch); err != nil || !slices.Equal(seen.Opened, []string{"/workspace/code.txt", "/tmp/read"}) || !seen.Complete {
 		t.Errorf("seen %+v, error %v", seen, err)
 	}
+	w.shell(m, "echo theirs >/etc/theirs; chmod 600 /etc/theirs")
+	for _, name := range []string{"/workspace/new/dir/file", "/tmp/of/agent", "/etc/theirs"} {
+		if err := m.Guest().WriteFileAs(t.Context(), m.User(), name, 0, strings.NewReader("x")); err != nil {
+			t.Error(err)
+		}
+	}
+	const theirs = "/workspace/new/dir /workspace/new/dir/file /tmp /tmp/of /tmp/of/agent /etc/theirs"
+	if got := w.shell(m, "stat -c '%U %a' "+theirs); got != "nobody 755\nnobody 644\nroot 1777\nnobody 755\nnobody 644\nroot 600" {
+		t.Errorf("what was written for the user belongs to %q", got)
+	}
+	w.shell(m, "rm -r /workspace/new")
 	h, err := m.Harvest(t.Context())
 	if err != nil || !h.Dirty || h.Bundle == nil {
 		t.Fatalf("harvested %+v, error %v", h, err)

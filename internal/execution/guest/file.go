@@ -39,9 +39,19 @@ func (c *Client) ReadFile(ctx context.Context, path string, offset, limit int64)
 
 // WriteFile replaces a file atomically and makes its parents. Mode 0 keeps the
 // mode of the file that is there, or means 0644.
+// What is new belongs to the owner of the directory it is made in.
 func (c *Client) WriteFile(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error {
+	return c.WriteFileAs(ctx, "", path, mode, r)
+}
+
+// WriteFileAs is WriteFile where what is new, directories too, belongs to a
+// user, named as in Command. A file that is there keeps its owner.
+func (c *Client) WriteFileAs(ctx context.Context, user, path string, mode fs.FileMode, r io.Reader) error {
 	const op = "guest.write"
 	q := url.Values{"path": {path}, "mode": {strconv.FormatInt(int64(mode.Perm()), 10)}}
+	if user != "" {
+		q.Set("user", user)
+	}
 	resp, err := c.send(ctx, request{op: op, method: http.MethodPut, path: "/v1/file", query: q, body: r, again: true})
 	if err != nil {
 		return err

@@ -122,6 +122,15 @@ func (s *Supervisor) writeFile(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	var user *account // of what is new
+	if name := r.URL.Query().Get("user"); name != "" {
+		acc, err := s.tree.account(name)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		user = &acc
+	}
 	real, err := s.tree.target(op, path)
 	if err == nil && s.tree.isSlash() {
 		// A link is followed, as by an editor: the file it points to changes.
@@ -133,11 +142,11 @@ func (s *Supervisor) writeFile(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	if err := s.makeParents(filepath.Dir(real)); err != nil {
+	if err := s.makeParentsAs(user, filepath.Dir(real)); err != nil {
 		s.fail(w, fileErr(op, err, path))
 		return
 	}
-	info, err := s.replaceFile(real, fs.FileMode(mode), r.Body)
+	info, err := s.replaceFile(user, real, fs.FileMode(mode), r.Body)
 	if err != nil {
 		s.fail(w, fileErr(op, err, path))
 		return
@@ -146,9 +155,9 @@ func (s *Supervisor) writeFile(w http.ResponseWriter, r *http.Request) {
 }
 
 // replaceFile writes beside the file and renames. Mode 0 keeps the mode of the
-// file that is replaced, or means 0644; the owner is kept too, or is that of
-// the directory.
-func (s *Supervisor) replaceFile(real string, mode fs.FileMode, body io.Reader) (info fs.FileInfo, err error) {
+// file that is replaced, or means 0644; the owner is kept too, or is user, or
+// where that is nil the owner of the directory.
+func (s *Supervisor) replaceFile(user *account, real string, mode fs.FileMode, body io.Reader) (info fs.FileInfo, err error) {
 	old, err := os.Stat(real)
 	switch {
 	case err == nil && old.IsDir():
@@ -178,11 +187,11 @@ func (s *Supervisor) replaceFile(real string, mode fs.FileMode, body io.Reader) 
 			mode = old.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 		}
 	}
-	owner := old
-	if owner == nil {
-		owner, _ = os.Stat(dir)
+	if old != nil {
+		chownLike(tmp.Chown, old)
+	} else if err = give(tmp.Chown, user, dir); err != nil {
+		return nil, err
 	}
-	chownLike(tmp.Name(), owner)
 	if err = tmp.Chmod(mode); err != nil {
 		return nil, err
 	}
@@ -195,19 +204,34 @@ func (s *Supervisor) replaceFile(real string, mode fs.FileMode, body io.Reader) 
 	return os.Lstat(real)
 }
 
-// chownLike gives path the owner that like has, where that is possible.
-func chownLike(path string, like fs.FileInfo) {
+// chownLike gives a file the owner that like has, where that is possible.
+func chownLike(chown func(uid, gid int) error, like fs.FileInfo) {
 	if like == nil || os.Geteuid() != 0 {
 		return
 	}
 	if st, ok := like.Sys().(*syscall.Stat_t); ok && (st.Uid != 0 || st.Gid != 0) {
-		_ = os.Lchown(path, int(st.Uid), int(st.Gid))
+		_ = chown(int(st.Uid), int(st.Gid))
 	}
+}
+
+// give makes what is new in a directory the user's, or the owner's of the
+// directory.
+func give(chown func(uid, gid int) error, user *account, dir string) error {
+	if user != nil && os.Geteuid() == 0 {
+		return chown(int(user.uid), int(user.gid))
+	}
+	if above, err := os.Stat(dir); err == nil {
+		chownLike(chown, above)
+	}
+	return nil
 }
 
 // makeParents is MkdirAll, where new directories take over the owner of the
 // one above.
-func (s *Supervisor) makeParents(dir string) error {
+func (s *Supervisor) makeParents(dir string) error { return s.makeParentsAs(nil, dir) }
+
+// makeParentsAs is makeParents, where new directories belong to a user.
+func (s *Supervisor) makeParentsAs(user *account, dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil {
 		if !info.IsDir() {
@@ -219,16 +243,16 @@ func (s *Supervisor) makeParents(dir string) error {
 		return err
 	}
 	parent := filepath.Dir(dir)
-	if err := s.makeParents(parent); err != nil {
+	if err := s.makeParentsAs(user, parent); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil // by somebody else, just now
+		}
 		return err
 	}
-	if above, err := os.Stat(parent); err == nil {
-		chownLike(dir, above)
-	}
-	return nil
+	return give(func(uid, gid int) error { return os.Lchown(dir, uid, gid) }, user, parent)
 }
 
 func (s *Supervisor) mkdir(in guest.PathRequest) error {

@@ -192,7 +192,7 @@ func (s *Supervisor) writeWhole(path string, mode fs.FileMode, data []byte) erro
 	if err := s.makeParents(filepath.Dir(real)); err != nil {
 		return fileErr(op, err, path)
 	}
-	_, err = s.replaceFile(real, mode, strings.NewReader(string(data)))
+	_, err = s.replaceFile(nil, real, mode, strings.NewReader(string(data)))
 	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV) {
 		err = os.WriteFile(real, data, 0o644)
 	}

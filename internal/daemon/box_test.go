@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"drydock/internal/execution/environment"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/sandbox/fake"
+	"drydock/internal/execution/sandbox/sandboxtest"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/store"
+	"drydock/internal/testkit/need"
+)
+
+// What the agent's tools write belongs to the user of the recipe, as what its
+// commands write does; a file that was there keeps owner and mode.
+func TestToolsWriteAsTheUser(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	base := filepath.Join(dir, "base")
+	sandboxtest.Root(t, base)
+	world := fake.NewWorld(filepath.Join(dir, "sandboxes"))
+	t.Cleanup(world.Close)
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	driver := world.Driver(fake.Options{})
+	launcher := environment.NewLauncher(environment.LauncherDeps{Driver: driver, Rows: db}, environment.LauncherOptions{})
+	t.Cleanup(func() {
+		for _, c := range []io.Closer{launcher, driver} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	m, err := launcher.Launch(t.Context(), environment.LaunchRequest{
+		Base: []snapshot.Layer{{Path: base}}, Purpose: environment.PurposeSession, Owner: "ses_test", Recipe: &recipe.Recipe{User: "4321:8765"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	b := &box{open: func(context.Context) (*environment.Machine, error) { return m, nil }}
+	root := world.Root(m.ID())
+	if err := os.WriteFile(filepath.Join(root, "there"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(root, "there"), 11, 12); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/made/deep/new.txt", "/there"} {
+		if err := b.Write(t.Context(), name, 0, []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"made": "4321:8765 755", "made/deep": "4321:8765 755", "made/deep/new.txt": "4321:8765 644", "there": "11:12 600"} {
+		info, err := os.Stat(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		if got := fmt.Sprintf("%d:%d %o", st.Uid, st.Gid, info.Mode()&fs.ModePerm); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
