@@ -18,7 +18,7 @@ type RunOptions struct {
 	Verbose    bool
 	Version    string
 	Stderr     io.Writer
-	Ready      func(url string)
+	Ready      func(url, state string)
 }
 
 // Run is the daemon as a program: it reads the configuration, runs until ctx
@@ -52,7 +52,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	log.Info("drydock is ready", "url", d.URL(), "state", opts.State)
 	if o.Ready != nil {
-		o.Ready(d.URL())
+		o.Ready(d.URL(), opts.State)
 	}
 	select {
 	case <-ctx.Done():

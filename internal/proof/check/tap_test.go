@@ -14,17 +14,35 @@ func TestTAP(t *testing.T) {
 		want  []string
 		fault string
 	}{
-		"plain":              {"1..3\nok 1 - one\nnot ok 2 - two\nok 3\n", []string{"pass one", "fail two", "pass #3"}, ""},
-		"plan at end":        {"ok 1 one\nok 2 two\n1..2\n", []string{"pass one", "pass two"}, ""},
-		"todo and skip":      {"TAP version 13\n1..4\nnot ok 1 - a # TODO later\nok 2 - b # SKIP no db\nok 3 - c \\# not a comment\nok 4 # skip\n", []string{"todo a", "skip b", "pass c # not a comment", "skip #4"}, ""},
-		"nothing to run":     {"1..0 # SKIP no tests here\n", []string{}, "1..0"},
-		"bail out":           {"1..3\nok 1 - a\nBail out! no database\nok 2 - b\n", []string{"pass a", "partial"}, "no database"},
-		"no plan":            {"TAP version 13\nok 1 - a\n", []string{"pass a", "partial"}, "no plan"},
-		"fewer than planned": {"1..3\nok 1 - a\nok 2 - b\n", []string{"pass a", "pass b", "partial"}, "planned 3 cases and has 2"},
-		"two plans":          {"1..1\nok 1 - a\n1..1\n", []string{"pass a", "partial"}, "two plans"},
-		"not TAP":            {"all good\nokay then\n", []string{"partial"}, "no line of TAP"},
-		"empty":              {"", []string{"partial"}, "no line of TAP"},
-		"noise between":      {"starting\n1..2\nok 1 - a\nlistening on 3000\n# comment\nok 2 - b\n", []string{"pass a", "pass b"}, ""},
+		"plain":                    {"1..3\nok 1 - one\nnot ok 2 - two\nok 3\n", []string{"pass one", "fail two", "pass #3"}, ""},
+		"plan at end":              {"ok 1 one\nok 2 two\n1..2\n", []string{"pass one", "pass two"}, ""},
+		"todo and skip":            {"TAP version 13\n1..4\nnot ok 1 - a # TODO later\nok 2 - b # SKIP no db\nok 3 - c \\# not a comment\nok 4 # skip\n", []string{"todo a", "skip b", "pass c # not a comment", "skip #4"}, ""},
+		"nothing to run":           {"1..0 # SKIP no tests here\n", []string{}, "1..0"},
+		"bail out":                 {"1..3\nok 1 - a\nBail out! no database\nok 2 - b\n", []string{"pass a", "partial"}, "no database"},
+		"no plan":                  {"TAP version 13\nok 1 - a\n", []string{"pass a", "partial"}, "no plan"},
+		"fewer than planned":       {"1..3\nok 1 - a\nok 2 - b\n", []string{"pass a", "pass b", "partial"}, "planned 3 cases and has 2"},
+		"two plans":                {"1..2\nok 1 - a\n1..1\n", []string{"pass a", "partial"}, "two plans"},
+		"a stream cut at its plan": {"1..1\nok 1 - a\n1..1\n", []string{"pass a", "partial"}, "planned 1 cases and has 0"},
+		"two programs":             {"1..1\nok 1 - a\n1..2\nok 1 - a\nnot ok 2 - b\n", []string{"pass a", "pass a #2", "fail b"}, ""},
+		"two with headers":         {"TAP version 13\nok 1 - a\n1..1\nTAP version 13\nok 1 - b\n1..1\n", []string{"pass a", "pass b"}, ""},
+		"two, plans behind":        {"ok 1 - a\n1..1\nok 1 - b\nok 2 - c\n1..2\n", []string{"pass a", "pass b", "pass c"}, ""},
+		"the second is cut":        {"1..1\nok 1 - a\nTAP version 13\n1..2\nok 1 - b\n", []string{"pass a", "pass b", "partial"}, "planned 2"},
+		"prove -v": {
+			"t/a.t ....... \n1..2\nok 1 - one\n# Subtest: long\n    1..1\n    ok 1 - in\nok 2 - long\nok\nt/b_fail.t .. \n1..2\nok 1 - one\nnot ok 2 - two\n" +
+				"Dubious, test returned 1 (wstat 256, 0x100)\nFailed 1/2 subtests \nt/c_load.t .. \n1..2\nDubious, test returned 2 (wstat 512, 0x200)\nFailed 2/2 subtests \n" +
+				"t/d_skip.t .. skipped: no db\nt/e_exit.t .. \nok 1 - one\nok\n1..2\nDubious, test returned 3 (wstat 768, 0x300)\nAll 2 subtests passed \n\nTest Summary Report\n" +
+				"-------------------\nt/b_fail.t (Wstat: 256 (exited 1) Tests: 2 Failed: 1)\n  Failed test:  2\nFiles=5, Tests=7,  6 wallclock secs ( 0.04 usr)\nResult: FAIL\n",
+			[]string{
+				"pass t/a.t: one", "pass t/a.t: long > in", "pass t/a.t: long", "pass t/b_fail.t: one", "fail t/b_fail.t: two",
+				"error/exit t/c_load.t: (file)", "error/exit t/e_exit.t: (file)", "pass t/e_exit.t: one", "pass t/e_exit.t: #2",
+			},
+			"d_skip.t: skipped: no db",
+		},
+		"prove -v that is cut":   {"t/a.t .. \n1..2\nok 1 - one\n", []string{"pass t/a.t: one", "partial"}, "t/a.t: planned 2"},
+		"prove without a stream": {"t/a.t .. \nNo subtests run\n", []string{"partial"}, "t/a.t: there is no plan"},
+		"not TAP":                {"all good\nokay then\n", []string{"partial"}, "no line of TAP"},
+		"empty":                  {"", []string{"partial"}, "no line of TAP"},
+		"noise between":          {"starting\n1..2\nok 1 - a\nlistening on 3000\n# comment\nok 2 - b\n", []string{"pass a", "pass b"}, ""},
 		"subtests": {
 			"TAP version 14\n# Subtest: outer\n    # Subtest: inner\n        ok 1 - x\n        not ok 2 - y\n        1..2\n    not ok 1 - inner\n    1..1\nnot ok 1 - outer\nok 2 - z\n1..2\n",
 			[]string{"pass outer > inner > x", "fail outer > inner > y", "fail outer > inner derived", "fail outer derived", "pass z"},
@@ -64,6 +82,7 @@ func TestTAP(t *testing.T) {
 func FuzzReadTAP(f *testing.F) {
 	f.Add([]byte("TAP version 14\n1..2\n    ok 1 - x\n    1..1\nok 1 - a\nnot ok 2 - b # TODO x\n  ---\n  error: 'x'\n  ...\n"))
 	f.Add([]byte("1..0\nBail out!"))
+	f.Add([]byte("t/a.t .. \n1..1\nok 1\nok\nt/b.t .. \n1..2\nDubious, test returned 2\nFailed 2/2 subtests\nt/c.t .. skipped: x\nResult: FAIL\n"))
 	if raw, err := os.ReadFile("testdata/node.tap"); err == nil {
 		f.Add(raw)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+
+	"drydock/internal/proof/check"
 )
 
 // key is what everything about the base depends on, and what is asked of it.
@@ -48,7 +50,7 @@ func (e *engine) store(ctx context.Context, key string, value any) {
 	}
 }
 
-func (e *engine) keyA() string { return e.key("cell-a/1", e.exam.Checks) }
+func (e *engine) keyA() string { return e.key("cell-a/1/"+check.Mark(), e.exam.Checks) }
 
 func (e *engine) loadA(ctx context.Context) error {
 	var runs map[string][]*checkRun

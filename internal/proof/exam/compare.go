@@ -113,7 +113,9 @@ func (r *row) oldRedStrong() bool {
 
 // synthetic rows stand for a command or a package; they are reported only
 // when it fails, so their absence where the command ran is green.
-func synthetic(id check.ID) bool { return id.Name == nameRun || id.Name == "(package)" }
+func synthetic(id check.ID) bool {
+	return id.Name == nameRun || id.Name == "(package)" || id.Name == check.NameFile
+}
 
 // rows joins the reports of all runs by identity.
 func (e *engine) rows() []*row {

@@ -52,8 +52,8 @@ type ServeOptions struct {
 	Listen     string
 	Verbose    bool
 	Stderr     io.Writer
-	// Ready is called once the daemon answers.
-	Ready func(url string)
+	// Ready is called once the daemon answers, with its state directory.
+	Ready func(url, state string)
 }
 
 // DoctorOptions are the flags of doctor.

@@ -51,7 +51,7 @@ func drydock() {
 		return api.Verified{Good: true, Evidence: "evd_000000000000000001", Verdict: "proven", Signer: "drydock test"}, nil
 	}
 	env.Serve = func(_ context.Context, o cli.ServeOptions) error {
-		o.Ready("http://127.0.0.1:7447")
+		o.Ready("http://127.0.0.1:7447", o.State)
 		return core.E("serve", core.Unavailable, nil, "address 127.0.0.1:7447 is in use")
 	}
 	env.Demo = func(context.Context, cli.DemoOptions) (cli.DemoHost, error) {

@@ -36,7 +36,12 @@ func (a *app) serve(ctx context.Context, o ServeOptions) error {
 	}
 	o.State = first(a.state, a.env.Getenv("DRYDOCK_STATE"))
 	o.Stderr = a.env.Stderr
-	o.Ready = func(url string) { a.note("drydock answers at %s (state: %s)\n", url, a.stateDir()) }
+	o.Ready = func(url, state string) {
+		a.note("drydock answers at %s (state: %s)\n", url, state)
+		if state != a.stateDir() {
+			a.note("other commands find it with --state %s\n", state)
+		}
+	}
 	return a.env.Serve(ctx, o)
 }
 
