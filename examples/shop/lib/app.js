@@ -44,7 +44,7 @@ function app({ pool, redis }) {
   const routes = {
     'GET /healthz': async (req, res) => {
       await pool.query('SELECT 1');
-      await redis.ping();
+      await redis.command('PING');
       json(res, 200, { ok: true });
     },
     'GET /style.css': async (req, res) => {

@@ -135,7 +135,7 @@ func await(ctx context.Context, dial dialer, port int, output func() string) (ve
 		}
 		if text := output(); strings.Contains(text, missingBrowser) {
 			return v, core.E("browser.start", core.NotFound, nil, "there is no browser in this environment").
-				WithHint("add chromium to the packages of drydock.yaml")
+				WithHint("add chromium-headless-shell (or chromium) to the packages of drydock.yaml")
 		}
 		select {
 		case <-tick.C:
@@ -162,10 +162,11 @@ func homeCalls() string {
 }
 
 // command starts whichever Chromium is there, with a profile of its own that
-// goes away with it. The program itself is preferred to the script by which a
-// distribution starts it: the script takes a second, and adds flags of the
-// machine's user. The profile's path is short: a socket lies below it, and a
-// browser whose socket has too long a path does not come up.
+// goes away with it. The one without windows comes first: it starts in a third
+// of the time and shows the same. The program itself is preferred to the script
+// by which a distribution starts it: the script takes a second, and adds flags
+// of the machine's user. The profile's path is short: a socket lies below it,
+// and a browser whose socket has too long a path does not come up.
 func command(port int) []string {
 	flags := []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
@@ -179,7 +180,7 @@ func command(port int) []string {
 		"--host-resolver-rules=" + homeCalls(),
 		"--remote-debugging-address=127.0.0.1", fmt.Sprintf("--remote-debugging-port=%d", port), "about:blank",
 	}
-	script := `for b in chromium chromium-browser google-chrome-stable google-chrome chrome chromium-headless-shell headless_shell; do
+	script := `for b in chromium-headless-shell headless_shell chromium chromium-browser google-chrome-stable google-chrome chrome; do
   if command -v "$b" >/dev/null 2>&1; then found=$b; break; fi
 done
 [ -n "${found:-}" ] || { echo "` + missingBrowser + `"; exit 127; }
