@@ -12,16 +12,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
 )
 
-const (
-	dialTimeout    = 10 * time.Second
-	resolveTimeout = 5 * time.Second
-)
+const dialTimeout = 10 * time.Second
 
 // Resolver turns names into addresses the way the host does.
 type Resolver interface {
@@ -30,7 +26,7 @@ type Resolver interface {
 
 // dialer opens connections to the outside, to checked addresses only.
 type dialer struct {
-	resolver Resolver
+	lookups  *lookups
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	own      *ownAddresses
 	closed   []netip.Prefix // never dialled: where sandboxes live
@@ -79,7 +75,7 @@ func (d *dialer) addresses(ctx context.Context, t Target, r Rule) ([]netip.Addr,
 	found := []netip.Addr{t.Addr}
 	if !t.Addr.IsValid() {
 		var err error
-		if found, err = d.lookup(ctx, t.Name); err != nil || len(found) == 0 {
+		if found, err = d.lookups.addresses(ctx, t.Name); err != nil || len(found) == 0 {
 			return nil, deny(CodeUnresolved, "", "%s is allowed, but this host cannot resolve it: %v", t.Name, plainCause(err))
 		}
 	}
@@ -99,15 +95,6 @@ func (d *dialer) addresses(ctx context.Context, t Target, r Rule) ([]netip.Addr,
 	// IPv4 first: more hosts can reach it than can reach IPv6.
 	slices.SortStableFunc(ok, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 	return ok, nil
-}
-
-func (d *dialer) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
-	if strings.Contains(name, ".") {
-		name += "." // complete: no search list
-	}
-	return d.resolver.LookupNetIP(ctx, "ip", name)
 }
 
 // judge is the check of the very address that is going to be dialled.

@@ -89,7 +89,7 @@ func New(deps Deps, opts Options) *Server {
 	s := &Server{
 		deps: deps, opts: opts, clients: map[netip.Addr]*client{}, inner: newHandoff(),
 		dialer: &dialer{
-			resolver: deps.Resolver, dial: deps.Dial, own: &ownAddresses{list: deps.OwnAddrs},
+			lookups: newLookups(deps.Resolver), dial: deps.Dial, own: &ownAddresses{list: deps.OwnAddrs},
 			closed: opts.Closed, upstream: opts.Upstream.choose(), chains: opts.Upstream.set(),
 		},
 	}
