@@ -41,18 +41,29 @@ var (
 )
 
 // Markdown shows clean Markdown on a terminal: headings bold, quotes marked,
-// tables left as they are, folding tags gone.
+// tables in columns, escapes and folding tags gone.
 func Markdown(st Style, text string, width int) []string {
 	text = summary.ReplaceAllString(tags.ReplaceAllString(text, ""), "$1:")
 	var out []string
-	for _, block := range splitLines(Reflow(joinQuotes(text))) {
+	var table [][]string
+	fenced := false
+	for _, block := range append(splitLines(Reflow(joinQuotes(text))), "") {
+		if strings.HasPrefix(block, "|") {
+			table = append(table, cells(block))
+			continue
+		}
+		out = append(out, columns(st, table, width)...)
+		table = nil
+		if strings.HasPrefix(strings.TrimSpace(block), "```") {
+			fenced = !fenced
+		}
 		switch {
-		case strings.HasPrefix(block, "|"):
+		case fenced:
 			out = append(out, block)
 		case strings.HasPrefix(block, "#"):
-			out = append(out, st.Bold(strings.ReplaceAll(strings.TrimLeft(block, "# "), "**", "")))
+			out = append(out, st.Bold(unescape(strings.ReplaceAll(strings.TrimLeft(block, "# "), "**", ""))))
 		case strings.HasPrefix(block, ">"):
-			for _, l := range Wrap(strings.TrimPrefix(strings.TrimPrefix(block, ">"), " "), width-2) {
+			for _, l := range Wrap(unescape(strings.TrimPrefix(strings.TrimPrefix(block, ">"), " ")), width-2) {
 				out = append(out, st.Dim(st.either("▏ ", "> ")+l))
 			}
 		case block == "":
@@ -60,13 +71,61 @@ func Markdown(st Style, text string, width int) []string {
 				out = append(out, "")
 			}
 		default:
-			out = append(out, Wrap(block, width)...)
+			out = append(out, Wrap(unescape(block), width)...)
 		}
 	}
 	for len(out) > 0 && out[len(out)-1] == "" {
 		out = out[:len(out)-1]
 	}
 	return out
+}
+
+var (
+	escaped = regexp.MustCompile("`[^`]*`|\\\\[!-/:-@\\[-`{-~]|&(?:lt|gt|amp|quot|#39);")
+	rule    = regexp.MustCompile(`^:?-+:?$`)
+	named   = map[string]string{"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": `"`, "&#39;": "'"}
+)
+
+// unescape shows what Markdown would show: escapes mean nothing to a reader.
+// Code is left as it is.
+func unescape(text string) string {
+	return escaped.ReplaceAllStringFunc(text, func(s string) string {
+		switch s[0] {
+		case '\\':
+			return s[1:]
+		case '&':
+			return named[s]
+		}
+		return s
+	})
+}
+
+// cells splits a row of a table.
+func cells(line string) []string {
+	line = strings.ReplaceAll(strings.Trim(strings.TrimSpace(line), "|"), `\|`, "\x00")
+	var out []string
+	for cell := range strings.SplitSeq(line, "|") {
+		out = append(out, unescape(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|")))
+	}
+	return out
+}
+
+// columns prints a table; the last column is cut where the rows are too long.
+func columns(st Style, rows [][]string, width int) []string {
+	if len(rows) == 0 {
+		return nil
+	}
+	t := Table{Head: rows[0], Flex: len(rows[0]) - 1, Width: width, Style: st}
+	for _, row := range rows[1:] {
+		if rule.MatchString(row[0]) {
+			continue
+		}
+		row = append(row, make([]string, max(0, len(t.Head)-len(row)))...)
+		t.Row(row[:len(t.Head)]...)
+	}
+	var b strings.Builder
+	_ = t.Write(&b) // to memory
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
 // joinQuotes reflows what stands in quotes.

@@ -253,8 +253,8 @@ func TestReflow(t *testing.T) {
 }
 
 func TestMarkdown(t *testing.T) {
-	in := "### Evidence: **proven**\n\n| a | b |\n|---|---|\n\n\n<details><summary>What the agent says</summary>\n\n> The discount was taken from the price of one piece\n> of each line.\n>\n> Second.\n\n</details>\n"
-	want := "Evidence: proven\n\n| a | b |\n|---|---|\n\nWhat the agent says:\n\n> The discount was taken from the price\n> of one piece of each line.\n> \n> Second."
+	in := "### Evidence: **proven**\n\n| a | long |\n|---|---|\n| one\\_two | `x\\_` |\n| \\| | 2 |\n\n- a\\_b &gt; c `d\\_e`\n\n```\n# x\\_y\n```\n\n<details><summary>What the agent says</summary>\n\n> The discount was taken from the price of one piece\n> of each line.\n>\n> Second.\n\n</details>\n"
+	want := "Evidence: proven\n\na        long\none_two  `x\\_`\n|        2\n\n- a_b > c `d\\_e`\n\n```\n# x\\_y\n```\n\nWhat the agent says:\n\n> The discount was taken from the price\n> of one piece of each line.\n> \n> Second."
 	if diff := cmp.Diff(want, strings.Join(render.Markdown(render.Style{}, in, 40), "\n")); diff != "" {
 		t.Error(diff)
 	}
