@@ -3,6 +3,7 @@ package codechange
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -139,7 +140,7 @@ func (d Deps) publish(ctx context.Context, v *blueprint.Visit, s core.Session, m
 	if err != nil {
 		return blueprint.Outcome{}, err
 	}
-	data := core.CommitData{Commit: head, Branch: s.Branch, Subject: subject(v.Job, text(v, keySummary)), Author: v.Job.Prompt.Author, Files: len(files)}
+	data := core.CommitData{Commit: head, Branch: s.Branch, Subject: subject(v.Job), Author: v.Job.Prompt.Author, Files: len(files)}
 	for _, f := range files {
 		data.Added += f.Added
 		data.Removed += f.Removed
@@ -155,11 +156,21 @@ func (d Deps) publish(ctx context.Context, v *blueprint.Visit, s core.Session, m
 	return result("ok", "%.12s: %d files, +%d -%d", head, data.Files, data.Added, data.Removed)
 }
 
+var listed = regexp.MustCompile(`^([-*+]|\d+[.)]) `)
+
 // subject is the first line of the commit and the title of the change: the
-// person's words, since the agent's may claim too much.
-func subject(job blueprint.Job, _ string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(job.Prompt.Text), "\n")
-	line = strings.Join(strings.Fields(line), " ")
+// person's words, since the agent's may claim too much. A line that only leads
+// to the next one, such as where a comment was made, says nothing by itself.
+func subject(job blueprint.Job) string {
+	line := ""
+	for l := range strings.Lines(job.Prompt.Text) {
+		l = strings.Join(strings.Fields(l), " ")
+		if leads := strings.HasSuffix(line, ":") && !listed.MatchString(l); l != "" && (line == "" || leads) {
+			line = l
+		} else if l != "" {
+			break
+		}
+	}
 	runes := []rune(line)
 	if len(runes) > 72 {
 		cut := string(runes[:69])
@@ -176,7 +187,7 @@ func subject(job blueprint.Job, _ string) string {
 
 func commitMessage(job blueprint.Job, summary string) string {
 	var b strings.Builder
-	b.WriteString(subject(job, summary) + "\n\n")
+	b.WriteString(subject(job) + "\n\n")
 	if summary = strings.TrimSpace(clean(summary)); summary != "" {
 		b.WriteString(head(summary, 2000) + "\n\n")
 	}
@@ -259,7 +270,7 @@ func (d Deps) deliver(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 	}
 	title := s.Title
 	if title == "" || strings.HasSuffix(title, "...") { // made from the prompt, and cut within a word
-		title = subject(v.Job, "")
+		title = subject(v.Job)
 	}
 	delivered, err := d.Deliverer.Deliver(ctx, Delivery{
 		Key: string(v.Job.Run.ID), Job: v.Job, Title: title, Base: s.Base, Branch: s.Branch, Head: text(v, keyHead),
