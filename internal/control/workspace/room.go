@@ -41,7 +41,6 @@ type Room struct {
 	machine  *environment.Machine
 	services bool
 	known    []string // commits that are inside already
-	renewed  int64    // Unix time that watched files were given last
 	scratch  string
 }
 
@@ -238,91 +237,6 @@ func (o *Room) Remove(ctx context.Context, globs []string) error {
 	return nil
 }
 
-// opener watches files inside a sandbox.
-type opener interface {
-	WatchOpens(ctx context.Context, paths []string) (guest.OpensID, error)
-	Opened(ctx context.Context, id guest.OpensID) (guest.Opens, error)
-}
-
-// WatchOpens implements exam.Watcher.
-func (o *Room) WatchOpens(ctx context.Context, paths []string) (stop func(context.Context) (opened []string, complete bool, err error), err error) {
-	if err := o.renew(ctx, paths); err != nil {
-		return nil, err
-	}
-	end, err := watchOpens(ctx, o.machine.Guest(), o.Root(), paths)
-	if err != nil {
-		return nil, o.machine.Explain(ctx, err)
-	}
-	return func(ctx context.Context) ([]string, bool, error) {
-		opened, why, err := end(ctx)
-		if err != nil {
-			return nil, false, o.machine.Explain(ctx, err)
-		}
-		if log := o.r.Manager.d.Log; why != "" && log != nil {
-			log.Debug("not every open of a file was seen", "sandbox", o.machine.ID(), "why", why)
-		}
-		return opened, why == "", nil
-	}, nil
-}
-
-// renew gives files a time that they did not have before, in whole seconds:
-// some caches keep no more of it.
-func (o *Room) renew(ctx context.Context, paths []string) error {
-	o.renewed = max(time.Now().Unix(), o.renewed+1)
-	for some := range slices.Chunk(paths, 500) {
-		argv := []string{"touch", "-c", "-d", fmt.Sprintf("@%d", o.renewed), "--"}
-		for _, p := range some {
-			argv = append(argv, "./"+p)
-		}
-		res, err := o.machine.Guest().Run(ctx, guest.Command{Argv: argv, Dir: o.Root(), Merge: true, Timeout: time.Minute})
-		if err != nil {
-			return o.machine.Explain(ctx, err)
-		}
-		if res.ExitCode != 0 {
-			return core.E("workspace.room", core.Unavailable, nil, "watched files could not be given a new time: %.300s", res.Stdout)
-		}
-	}
-	return nil
-}
-
-// watchOpens turns paths of the repository into those of the sandbox, and
-// back. An empty why means that nothing was missed.
-func watchOpens(ctx context.Context, g opener, root string, paths []string) (end func(context.Context) (opened []string, why string, err error), err error) {
-	full := make([]string, len(paths))
-	given := make(map[string]string, len(paths))
-	for i, p := range paths {
-		full[i] = path.Join(root, p)
-		if path.IsAbs(p) || !strings.HasPrefix(full[i], strings.TrimSuffix(root, "/")+"/") {
-			return nil, core.E("workspace.room", core.Invalid, nil, "watched file %q is outside the repository", p)
-		}
-		given[full[i]] = p
-	}
-	id, err := g.WatchOpens(ctx, full)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) ([]string, string, error) {
-		got, err := g.Opened(ctx, id)
-		if err != nil {
-			return nil, "", err
-		}
-		why := got.Why
-		if !got.Complete && why == "" {
-			why = "no reason is given"
-		}
-		var opened []string
-		for _, f := range got.Opened {
-			p, ok := given[f]
-			if !ok {
-				why = "the sandbox names a file that was not asked for"
-				continue
-			}
-			opened = append(opened, p)
-		}
-		return opened, why, nil
-	}, nil
-}
-
 // Close implements exam.Room.
 func (o *Room) Close(ctx context.Context) error {
 	err := o.machine.Close(ctx)
@@ -335,6 +249,5 @@ func (o *Room) Close(ctx context.Context) error {
 var (
 	_ exam.Rooms      = Rooms{}
 	_ exam.Room       = (*Room)(nil)
-	_ exam.Watcher    = (*Room)(nil)
 	_ browser.Machine = (*Room)(nil)
 )

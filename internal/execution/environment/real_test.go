@@ -108,15 +108,6 @@ func TestForReal(t *testing.T) {
 	if got := w.as(m, "nobody", "cat deps/who deps/status code.txt; redis-cli ping; git status --porcelain; git log --format=%s; touch mine; stat -c %U .git/HEAD mine"); got != "nobody\ncode\nPONG\nchange\nnobody\nnobody" {
 		t.Errorf("the sandbox says %q", got)
 	}
-	w.as(m, "nobody", "echo x >/tmp/read; echo x >/tmp/not-read")
-	watch, err := m.Guest().WatchOpens(t.Context(), []string{"/workspace/code.txt", "/workspace/drydock.yaml", "/tmp/read", "/tmp/not-read"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.as(m, "nobody", "cat code.txt /tmp/read; ls -l drydock.yaml /tmp")
-	if seen, err := m.Guest().Opened(t.Context(), watch); err != nil || !slices.Equal(seen.Opened, []string{"/workspace/code.txt", "/tmp/read"}) || !seen.Complete {
-		t.Errorf("seen %+v, error %v", seen, err)
-	}
 	w.shell(m, "echo theirs >/etc/theirs; chmod 600 /etc/theirs")
 	for _, name := range []string{"/workspace/new/dir/file", "/tmp/of/agent", "/etc/theirs"} {
 		if err := m.Guest().WriteFileAs(t.Context(), m.User(), name, 0, strings.NewReader("x")); err != nil {

@@ -139,25 +139,3 @@ func (c *Client) Search(ctx context.Context, in SearchRequest) (SearchResult, er
 	err := c.post(ctx, "guest.search", "/v1/search", in, &out)
 	return out, err
 }
-
-// WatchOpens begins to note which of some files are opened, by whatever
-// process and name. Paths are those of regular files or symbolic links; one
-// that does not exist is a NotFound error. A watch ends by itself after 4 hours.
-//
-// It sees what happens to a file from now on, not what was copied from it or
-// cached before, and neither stat nor the listing of a directory.
-func (c *Client) WatchOpens(ctx context.Context, paths []string) (OpensID, error) {
-	var out OpensRef
-	err := c.call(ctx, "guest.opens", http.MethodPost, "/v1/opens", nil, OpensRequest{Paths: paths}, &out, false)
-	return out.ID, err
-}
-
-// Opened ends a watch and tells what it saw.
-func (c *Client) Opened(ctx context.Context, id OpensID) (Opens, error) {
-	var out Opens
-	if err := c.post(ctx, "guest.opens", "/v1/opens/stop", OpensRef{ID: id}, &out); err != nil {
-		return Opens{}, err
-	}
-	out.Why = clipText(out.Why, 2000)
-	return out, nil
-}

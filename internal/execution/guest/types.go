@@ -82,19 +82,6 @@ type FileInfo struct {
 	Target  string      `json:"target,omitempty"` // of a symbolic link
 }
 
-// OpensID names a watch of files for the life of drydock-init.
-type OpensID string
-
-// Opens is what a watch of files saw.
-type Opens struct {
-	// Opened are paths as they were given: the file was opened or read, or
-	// something else happened to it.
-	Opened []string `json:"opened"`
-	// Complete is false when an open may have gone unnoticed; Why says how.
-	Complete bool   `json:"complete"`
-	Why      string `json:"why,omitempty"`
-}
-
 // Service is one entry of the recipe's services.
 type Service struct {
 	Name    string        `json:"name"`

@@ -22,8 +22,6 @@ const (
 	MaxLimit   = 8 << 20  // Command.Limit
 	MaxRead    = 64 << 20 // one ReadFile
 	MaxEntries = 100_000  // of one List or Walk
-	MaxOpens   = 4096     // paths of one WatchOpens
-	MaxWatches = 8        // of WatchOpens at a time
 )
 
 // Health is what a running supervisor says of itself. Instance changes with
@@ -164,14 +162,6 @@ type (
 	// NameRequest names a service.
 	NameRequest struct {
 		Name string `json:"name"`
-	}
-	// OpensRequest names the files to watch.
-	OpensRequest struct {
-		Paths []string `json:"paths"`
-	}
-	// OpensRef names a watch of files.
-	OpensRef struct {
-		ID OpensID `json:"id"`
 	}
 )
 

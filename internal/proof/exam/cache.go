@@ -93,7 +93,7 @@ type storedShot struct {
 const maxPages = 16 << 20 // bytes of pictures that are worth keeping for the next exam
 
 // The number in the key changes when pages are pictured in another way.
-func (e *engine) keyPages() string { return e.key("pages/2", e.exam.Pages) }
+func (e *engine) keyPages() string { return e.key("pages/3", e.exam.Pages) }
 
 func (e *engine) loadPages(ctx context.Context) basePages {
 	var stored [2][]storedShot

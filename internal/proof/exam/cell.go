@@ -155,7 +155,6 @@ func (e *engine) openRoom(ctx context.Context, req RoomRequest) (_ Room, err err
 	if err := e.place(ctx, room, req.Cell); err != nil {
 		return nil, err
 	}
-	defer e.watchRoom(ctx, room, req)()
 	if e.plan.setup[req.Cell] && e.exam.Setup != "" {
 		if err := e.setUp(ctx, room, req.Cell); err != nil {
 			return nil, err
@@ -260,9 +259,7 @@ func (e *engine) runCheck(ctx context.Context, room Room, j job, c CheckSpec) (*
 		timeout = e.opts.Timeout
 	}
 	begin := e.deps.Now()
-	unwatch := e.watchCheck(ctx, room, j, c.Name)
 	out, err := room.Run(ctx, Command{Shell: c.Run, Dir: c.Dir, Timeout: timeout})
-	unwatch()
 	if err != nil {
 		return nil, &roomError{TierEnvironment, fmt.Sprintf("check %s could not be run: %v", c.Name, err)}
 	}

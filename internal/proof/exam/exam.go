@@ -77,8 +77,7 @@ type engine struct {
 	mu         sync.Mutex
 	runs       map[Cell]map[string][]*checkRun
 	faults     map[Cell]map[string]bool // checks of a cell that could not be run
-	opened     opened
-	profile    []byte // Go cover profile of cell B, if one was taken
+	profile    []byte                   // Go cover profile of cell B, if one was taken
 	coverWhy   string
 	coverCheck CheckSpec
 }
@@ -95,7 +94,7 @@ func (x *Examiner) Run(ctx context.Context, ex Exam) (Result, error) {
 	e := &engine{
 		Examiner: x, exam: ex, sources: map[string]check.Source{},
 		runs: map[Cell]map[string][]*checkRun{}, faults: map[Cell]map[string]bool{},
-		slots: make(chan struct{}, x.opts.Parallel), opened: opened{checks: map[string]bool{}},
+		slots: make(chan struct{}, x.opts.Parallel),
 	}
 	if err := e.prepare(ctx); err != nil {
 		return Result{}, err
@@ -170,17 +169,19 @@ func (e *engine) examine(ctx context.Context) error {
 	return e.coverage(ctx)
 }
 
-// cells runs the checks: base and branch first, because what the branch reads
-// decides what the mixed cells are asked.
+// cells runs the checks in every cell that is needed.
 func (e *engine) cells(ctx context.Context) error {
 	first := []job{{cell: CellB, try: 1, checks: e.exam.Checks}}
 	if e.runs[CellA] == nil {
 		first = append(first, job{cell: CellA, try: 1, checks: e.exam.Checks})
 	}
-	if err := e.wave(ctx, first); err != nil {
-		return err
+	if e.plan.needC {
+		first = append(first, job{cell: CellC, try: 1, checks: e.testChecks()})
 	}
-	if err := e.wave(ctx, e.mixed()); err != nil {
+	if e.plan.needD {
+		first = append(first, job{cell: CellD, try: 1, checks: e.testChecks()})
+	}
+	if err := e.wave(ctx, first); err != nil {
 		return err
 	}
 	if err := e.reruns(ctx); err != nil {

@@ -115,18 +115,6 @@ type Room interface {
 	Close(ctx context.Context) error
 }
 
-// Watcher is a Room that can tell which files were opened. complete is false
-// when it may have missed one.
-//
-// The files are given a new time first, a second or more after their last one,
-// so that no cache that goes by time hides a reading. What is not seen: stat
-// and the listing of directories; what was read before and is kept in memory;
-// the same content in the objects of git (a path .git/HEAD among the paths
-// tells whether git ran).
-type Watcher interface {
-	WatchOpens(ctx context.Context, paths []string) (stop func(context.Context) (opened []string, complete bool, err error), err error)
-}
-
 // OverlayFile is one file to write or delete.
 type OverlayFile struct {
 	Path   string

@@ -1,7 +1,6 @@
 // Package supervisor is what drydock-init does as PID 1 of a sandbox: it
 // starts, watches and ends processes and services, keeps their output, moves
-// files, notes which files are opened, and answers the protocol of package
-// guest on one TCP port.
+// files, and answers the protocol of package guest on one TCP port.
 //
 // It decides nothing: it is told. It does not limit what processes may use
 // (the cgroup outside does) and does not filter the network. A process with

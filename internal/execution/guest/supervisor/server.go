@@ -22,7 +22,6 @@ func (s *Supervisor) handler() http.Handler {
 	s.processRoutes(mux)
 	s.fileRoutes(mux)
 	s.machineRoutes(mux)
-	s.opensRoutes(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.authentic(r.Header.Get("Authorization")) {
 			w.Header().Set("Connection", "close")

@@ -54,7 +54,6 @@ type Supervisor struct {
 	reg      *registry
 	reaper   reaper
 	services *services
-	opens    opens
 	wg       sync.WaitGroup
 	quit     chan struct{} // closed when everything must end
 
@@ -97,7 +96,6 @@ func New(opts Options) (*Supervisor, error) {
 	s := &Supervisor{
 		opts: opts, tree: tree{root: root}, stateDir: opts.StateDir, log: opts.Log, started: time.Now().UTC(),
 		reg: newRegistry(), quit: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token)), instance: newInstance(),
-		opens:   opens{limit: maxOpensTime},
 		baseEnv: slices.DeleteFunc(slices.Clone(opts.Env), notInherited),
 	}
 	s.services = newServices(s)
@@ -179,7 +177,6 @@ func (s *Supervisor) shutdown(ctx context.Context) {
 	s.services.close(ctx)
 	s.stopAll(ctx, stopAllGrace)
 	s.endStrangers(ctx, stopAllGrace)
-	s.opens.close()
 	close(s.quit)
 }
 
