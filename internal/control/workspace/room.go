@@ -160,11 +160,15 @@ func (o *Room) Run(ctx context.Context, cmd exam.Command) (exam.Outcome, error) 
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
-	dead, ok := errors.AsType[*environment.DeadError](o.machine.Explain(ctx, err))
-	if !ok {
+	var status sandbox.Status
+	if dead, ok := errors.AsType[*environment.DeadError](o.machine.Explain(ctx, err)); ok {
+		status = dead.Status
+	} else if now, statusErr := o.machine.Status(ctx); statusErr == nil && now.State != core.SandboxRunning {
+		status = now // whatever the guest answered last
+	} else {
 		return out, err
 	}
-	out.Died, out.Detail = string(dead.Status.Cause), dead.Status.Detail
+	out.Died, out.Detail = string(status.Cause), status.Detail
 	if out.Died == "" {
 		out.Died = string(sandbox.CauseKilled)
 	}

@@ -36,6 +36,7 @@ type entry struct {
 // another try; a different raw name that only normalises to the same identity
 // gets a number.
 func (c *collector) add(e entry) *Case {
+	e.suite = cut(e.suite, maxName)
 	one := e.Case
 	one.ID = ID{
 		Check: c.opts.Check,

@@ -93,9 +93,6 @@ func (t *tap) line(line string) {
 	if t.inYAML(line, body, indent) {
 		return
 	}
-	if indent == 0 && t.proves(body) {
-		return
-	}
 	switch {
 	case strings.HasPrefix(body, "TAP version "):
 		t.anyTAP = true
@@ -110,6 +107,9 @@ func (t *tap) line(line string) {
 		return
 	}
 	if m := tapSubRE.FindStringSubmatch(body); m != nil {
+		if len(t.levels) == 1 {
+			t.another(0, "")
+		}
 		t.announced = m[1]
 		return
 	}
@@ -117,7 +117,12 @@ func (t *tap) line(line string) {
 		t.plan(indent, m)
 		return
 	}
-	if m := tapPointRE.FindStringSubmatch(body); m != nil && (m[2] != "" || m[3] == "" || strings.HasPrefix(m[3], "-") || t.anyTAP) {
+	m := tapPointRE.FindStringSubmatch(body)
+	named := m != nil && (m[2] != "" || strings.HasPrefix(m[3], "-"))
+	if ended := t.suite != "" && t.whole(); (!named || ended) && indent == 0 && body != "" && body[0] != '#' && t.proves(body) {
+		return
+	}
+	if m != nil && (m[2] != "" || m[3] == "" || strings.HasPrefix(m[3], "-") || t.anyTAP) {
 		t.point(indent, m)
 	}
 }

@@ -38,11 +38,29 @@ func TestTAP(t *testing.T) {
 			},
 			"d_skip.t: skipped: no db",
 		},
-		"prove -v that is cut":   {"t/a.t .. \n1..2\nok 1 - one\n", []string{"pass t/a.t: one", "partial"}, "t/a.t: planned 2"},
-		"prove without a stream": {"t/a.t .. \nNo subtests run\n", []string{"partial"}, "t/a.t: there is no plan"},
-		"not TAP":                {"all good\nokay then\n", []string{"partial"}, "no line of TAP"},
-		"empty":                  {"", []string{"partial"}, "no line of TAP"},
-		"noise between":          {"starting\n1..2\nok 1 - a\nlistening on 3000\n# comment\nok 2 - b\n", []string{"pass a", "pass b"}, ""},
+		"lines like those of prove": {
+			"1..3\nok 1 - a\nStarting server ...\nlib/x.js ...\nResult: PASS\n# waiting ...\nok 2 - and so on ...\nnot ok 3 - c ...\n",
+			[]string{"pass a", "pass and so on ...", "fail c ..."}, "",
+		},
+		"lines like those of prove before": {"Starting ...\nloading ...\n1..1\nok 1 - a\n", []string{"pass a"}, ""},
+		"lines like those of prove in a file": {
+			"t/a.t .. \n1..2\nok 1 - a\nt/b.t ...\nResult: PASS\nok\nok\nt/b.t .. \n1..1\nok 1 - b\nok\nResult: PASS\n",
+			[]string{"pass t/a.t: a", "pass t/a.t: #2", "pass t/b.t: b"}, "",
+		},
+		"prove with times": {
+			"[10:00:00] t/a.t .. \n1..1\nok 1 - a\nok       12 ms ( 0.00 usr  0.00 sys)\n[10:00:01] t/b.t .. \n1..1\nok 1 - b\nok        3 ms\n[10:00:02]\nAll tests successful.\n",
+			[]string{"pass t/a.t: a", "pass t/b.t: b"}, "",
+		},
+		"a second program of subtests": {
+			"ok 1 - a\n1..1\n# Subtest: s\n    ok 1 - in\n    1..1\nok 1 - s\n1..1\n", []string{"pass a", "pass s > in", "pass s"}, "",
+		},
+		"a program that skips all": {"1..0 # SKIP no db\n1..1\nok 1 - b\n", []string{"pass b"}, "no db"},
+		"two that died":            {"ok 1 - a\n1..2\nok 1 - b\n", []string{"pass a", "pass b", "partial"}, "follows 1 others"},
+		"prove -v that is cut":     {"t/a.t .. \n1..2\nok 1 - one\n", []string{"pass t/a.t: one", "partial"}, "t/a.t: planned 2"},
+		"prove without a stream":   {"t/a.t .. \nNo subtests run\n", []string{"partial"}, "t/a.t: there is no plan"},
+		"not TAP":                  {"all good\nokay then\n", []string{"partial"}, "no line of TAP"},
+		"empty":                    {"", []string{"partial"}, "no line of TAP"},
+		"noise between":            {"starting\n1..2\nok 1 - a\nlistening on 3000\n# comment\nok 2 - b\n", []string{"pass a", "pass b"}, ""},
 		"subtests": {
 			"TAP version 14\n# Subtest: outer\n    # Subtest: inner\n        ok 1 - x\n        not ok 2 - y\n        1..2\n    not ok 1 - inner\n    1..1\nnot ok 1 - outer\nok 2 - z\n1..2\n",
 			[]string{"pass outer > inner > x", "fail outer > inner > y", "fail outer > inner derived", "fail outer derived", "pass z"},
@@ -76,6 +94,19 @@ func TestTAP(t *testing.T) {
 				t.Errorf("faults %q", got.Faults)
 			}
 		})
+	}
+}
+
+// A name that prove gives is one of a file, however long the line is.
+func TestTAPBoundsTheFile(t *testing.T) {
+	long := "t/" + strings.Repeat("x", 1<<20) + ".t .. \n1..500\n" + strings.Repeat("ok\n", 500)
+	got := ReadTAP(strings.NewReader(long), options())
+	size := 0
+	for _, c := range got.Cases {
+		size += len(c.ID.Suite)
+	}
+	if len(got.Cases) != 500 || size > 500*(maxName+10) {
+		t.Errorf("%d cases hold %d bytes of names", len(got.Cases), size)
 	}
 }
 

@@ -14,14 +14,15 @@ import (
 const NameFile = "(file)"
 
 var (
-	proveFileRE   = regexp.MustCompile(`^(\S.*?) \.{2,} *(skipped: .*)?$`)
-	proveResultRE = regexp.MustCompile(`^(?:(Dubious, test returned .*)|(?:ok|skipped: .*|All \d+ subtests passed.*|Failed \d+/\d+ subtests.*|No subtests run.*))\s*$`)
+	proveFileRE   = regexp.MustCompile(`^(?:\[\d\d:\d\d:\d\d\] )?(\S*(?:/|\.\w)\S*) \.{2,} *(skipped: .*)?$`)
+	proveResultRE = regexp.MustCompile(`^(?:(Dubious, test returned .*)|ok(?: +\d+ ms.*)?|skipped: .*|All \d+ subtests passed.*|Failed \d+/\d+ subtests.*|No subtests run.*)\s*$`)
 	proveEndRE    = regexp.MustCompile(`^(?:Test Summary Report|All tests successful\.|Files=\d+, Tests=\d+.*|Result: (?:PASS|FAIL|NOTESTS))\s*$`)
 )
 
-// proves takes the lines that prove writes itself.
+// proves takes the lines that prove writes itself. Programs write lines that
+// look like them, so they count only where one can stand.
 func (t *tap) proves(line string) bool {
-	if m := proveFileRE.FindStringSubmatch(line); m != nil {
+	if m := proveFileRE.FindStringSubmatch(line); m != nil && (t.proved || !t.anyTAP) && t.between() {
 		t.nextStream(m[1])
 		t.proved, t.anyTAP = true, true
 		if m[2] != "" {
@@ -30,26 +31,37 @@ func (t *tap) proves(line string) bool {
 		}
 		return true
 	}
-	if !t.proved {
+	if !t.proved || t.suite == "" {
 		return false
 	}
-	if proveEndRE.MatchString(line) {
+	if m := proveResultRE.FindStringSubmatch(line); m != nil {
+		// A case may be a bare "ok" too; the file's result comes when its plan
+		// is fulfilled.
+		if line[0] == 'o' && !t.whole() {
+			return false
+		}
+		if m[1] != "" {
+			t.dubious = cut(m[1], maxName)
+		}
+		return true
+	}
+	if t.between() && proveEndRE.MatchString(line) {
 		t.nextStream("")
 		return true
 	}
-	m := proveResultRE.FindStringSubmatch(line)
-	if m == nil || t.suite == "" {
-		return false
-	}
-	// A case may be a bare "ok" too; the file's result comes when its plan is
-	// fulfilled.
-	if root := t.levels[0]; m[0] == "ok" && (len(t.levels) == 1 && root.plan != root.points) {
-		return false
-	}
-	if m[1] != "" {
-		t.dubious = m[1]
-	}
-	return true
+	return false
+}
+
+// whole reports whether the stream has all that it planned.
+func (t *tap) whole() bool {
+	root := t.levels[0]
+	return len(t.levels) == 1 && root.plan >= 0 && root.plan == root.points
+}
+
+// between reports whether another stream can begin here: nothing was read of
+// this one, it is whole, or prove has told its result.
+func (t *tap) between() bool {
+	return t.dubious != "" || t.whole() || len(t.levels) == 1 && t.levels[0].plan < 0 && t.levels[0].points == 0
 }
 
 // nextStream ends a stream and begins another one.
@@ -57,7 +69,7 @@ func (t *tap) nextStream(name string) {
 	if t.suite != "" || t.levels[0].plan >= 0 || len(t.pending) > 0 {
 		t.endStream()
 	}
-	t.suite, t.dubious = name, ""
+	t.suite, t.dubious = cut(name, maxName), ""
 	t.levels, t.pending, t.closed, t.announced = nil, nil, nil, ""
 	t.last, t.yaml, t.yamlAt = nil, nil, 0
 	t.push(0)
@@ -101,10 +113,21 @@ func (t *tap) endStream() {
 	}
 }
 
-// another begins a new stream at a header, plan or point at the top, if the one
-// before has all that it planned. number is that of a point, "" of others.
+// another begins a new stream at a header, an announced subtest, a plan or a
+// point at the top, if the one before has all that it planned. number is that
+// of a point, "" of others.
 func (t *tap) another(indent int, number string) {
-	if root := t.levels[0]; indent == 0 && t.suite == "" && root.plan > 0 && root.plan == root.points && (number == "" || number == "1") {
-		t.nextStream("")
+	if indent > 0 || t.suite != "" {
+		return
+	}
+	root := t.levels[0]
+	if root.plan >= 0 && root.plan == root.points {
+		if number == "" || number == "1" {
+			t.nextStream("")
+		}
+		return
+	}
+	if number == "1" && root.points > 0 {
+		t.partial("a case numbered 1 follows %d others: a stream was cut", root.points)
 	}
 }

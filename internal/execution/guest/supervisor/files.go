@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"drydock/internal/core"
 	"drydock/internal/execution/guest"
 )
@@ -246,13 +248,23 @@ func (s *Supervisor) makeParentsAs(user *account, dir string) error {
 	if err := s.makeParentsAs(user, parent); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	// By descriptor: who owns the directory above can put another one there
+	// between the two steps.
+	above, err := unix.Open(parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: parent, Err: err}
+	}
+	defer unix.Close(above) //nolint:errcheck // nothing was written
+	name := filepath.Base(dir)
+	if err := unix.Mkdirat(above, name, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return nil // by somebody else, just now
 		}
-		return err
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: err}
 	}
-	return give(func(uid, gid int) error { return os.Lchown(dir, uid, gid) }, user, parent)
+	return give(func(uid, gid int) error {
+		return unix.Fchownat(above, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	}, user, parent)
 }
 
 func (s *Supervisor) mkdir(in guest.PathRequest) error {
