@@ -54,7 +54,7 @@ func TestHostIsAskedOnceForManyConnections(t *testing.T) {
 		if len(host.asked) != 1 || host.asked[0] != "packages.example." {
 			t.Errorf("asked %q", host.asked)
 		}
-		time.Sleep(keepAnswers)
+		<-time.After(keepAnswers)
 		many(2)
 		if len(host.asked) != 2 {
 			t.Errorf("an old answer is kept: asked %d times", len(host.asked))

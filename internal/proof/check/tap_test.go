@@ -40,16 +40,19 @@ func TestTAP(t *testing.T) {
 		},
 		"lines like those of prove": {
 			"1..3\nok 1 - a\nStarting server ...\nlib/x.js ...\nResult: PASS\n# waiting ...\nok 2 - and so on ...\nnot ok 3 - c ...\n",
-			[]string{"pass a", "pass and so on ...", "fail c ..."}, "",
+			[]string{"pass a", "pass and so on ...", "fail c ..."},
+			"",
 		},
 		"lines like those of prove before": {"Starting ...\nloading ...\n1..1\nok 1 - a\n", []string{"pass a"}, ""},
 		"lines like those of prove in a file": {
 			"t/a.t .. \n1..2\nok 1 - a\nt/b.t ...\nResult: PASS\nok\nok\nt/b.t .. \n1..1\nok 1 - b\nok\nResult: PASS\n",
-			[]string{"pass t/a.t: a", "pass t/a.t: #2", "pass t/b.t: b"}, "",
+			[]string{"pass t/a.t: a", "pass t/a.t: #2", "pass t/b.t: b"},
+			"",
 		},
 		"prove with times": {
 			"[10:00:00] t/a.t .. \n1..1\nok 1 - a\nok       12 ms ( 0.00 usr  0.00 sys)\n[10:00:01] t/b.t .. \n1..1\nok 1 - b\nok        3 ms\n[10:00:02]\nAll tests successful.\n",
-			[]string{"pass t/a.t: a", "pass t/b.t: b"}, "",
+			[]string{"pass t/a.t: a", "pass t/b.t: b"},
+			"",
 		},
 		"a second program of subtests": {
 			"ok 1 - a\n1..1\n# Subtest: s\n    ok 1 - in\n    1..1\nok 1 - s\n1..1\n", []string{"pass a", "pass s > in", "pass s"}, "",

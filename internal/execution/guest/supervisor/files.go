@@ -254,7 +254,7 @@ func (s *Supervisor) makeParentsAs(user *account, dir string) error {
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: parent, Err: err}
 	}
-	defer unix.Close(above) //nolint:errcheck // nothing was written
+	defer unix.Close(above)
 	name := filepath.Base(dir)
 	if err := unix.Mkdirat(above, name, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
