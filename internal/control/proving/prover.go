@@ -143,8 +143,13 @@ func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirro
 		Repository: env.Name, Environment: env.Name, Snapshot: string(snap.ID), SnapshotCommit: snap.Commit, Runtime: p.opts.Runtime,
 		Base: base, Head: head, Checks: checks(rec), Setup: setup(rec), Services: len(rec.Services) > 0, PromptAuthors: authors,
 	}
+	for _, step := range rec.Setup {
+		ex.SetupTimeout += step.Timeout
+	}
 	for _, page := range rec.Pages {
-		ex.Pages = append(ex.Pages, exam.Page{Name: page.Name, URL: page.URL, Width: page.Width, Height: page.Height})
+		ex.Pages = append(ex.Pages, exam.Page{
+			Name: page.Name, URL: page.URL, Width: page.Width, Height: page.Height, Selector: page.Selector, Wait: page.Wait,
+		})
 	}
 	if theirs, _, err := environment.ReadRecipe(ctx, repo, head); err == nil && theirs.Digest() != rec.Digest() {
 		ex.BranchChecks, ex.BranchSetup = checks(theirs), setup(theirs)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,6 +48,10 @@ func site(t *testing.T) string {
 	mux.HandleFunc("/noisy", func(w http.ResponseWriter, _ *http.Request) {
 		n++
 		_, _ = fmt.Fprintf(w, `<body style="margin:0;background:white"><div style="width:100px;height:100px;background:rgb(%d,0,0)"></div>`, n*60%256)
+	})
+	mux.HandleFunc("/late", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`<title>early</title><p id=x style="display:none">there</p><script>
+setTimeout(() => { document.title = 'shown'; x.style.display = 'block'; }, 1000); setTimeout(() => { document.title = 'waited'; }, 1500)</script>`))
 	})
 	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -115,6 +120,19 @@ func TestPictures(t *testing.T) {
 		}
 		if s, err := b.Picture(t.Context(), Request{URL: "http://127.0.0.1:1/"}); !core.Is(err, core.Unavailable) || len(s.PNG) != 0 {
 			t.Errorf("a page that nobody serves: %d bytes, %v", len(s.PNG), err)
+		}
+		for _, c := range []struct {
+			selector string
+			wait     time.Duration
+			title    string
+		}{{"", 0, "early"}, {"#x", 0, "shown"}, {"#x", time.Second, "waited"}} {
+			s, err := b.Picture(t.Context(), Request{URL: url + "/late", Selector: c.selector, Wait: c.wait})
+			if err != nil || s.Title != c.title {
+				t.Errorf("waiting for %q and %s shows %q, error %v", c.selector, c.wait, s.Title, err)
+			}
+		}
+		if _, err := b.Picture(t.Context(), Request{URL: url + "/late", Selector: "#none", Timeout: 3 * time.Second}); err == nil {
+			t.Error("something that never comes was waited for in vain, and nobody told")
 		}
 		if s := shoot("/broken", false); s.Status != 500 {
 			t.Errorf("status %d", s.Status)

@@ -20,6 +20,7 @@ import (
 const (
 	maxMessage = 96 << 20 // of the protocol: a picture is in one message
 	maxVersion = 64 << 10
+	writeTime  = 10 * time.Second
 )
 
 // dialer reaches a TCP port inside the sandbox.
@@ -184,7 +185,15 @@ func (c *client) call(ctx context.Context, session, method string, params map[st
 	if err != nil {
 		return err
 	}
-	if err := c.conn.Write(ctx, websocket.MessageText, raw); err != nil {
+	// A write that is given up ends the connection, and with it the pages after
+	// this one: the caller's time is up before it or not at all.
+	if err := ctx.Err(); err != nil {
+		c.forget(id)
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	if err := c.conn.Write(writing, websocket.MessageText, raw); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	select {
@@ -200,11 +209,15 @@ func (c *client) call(ctx context.Context, session, method string, params map[st
 		}
 		return nil
 	case <-ctx.Done():
-		c.mu.Lock()
-		delete(c.waiting, id)
-		c.mu.Unlock()
+		c.forget(id)
 		return fmt.Errorf("%s: %w", method, ctx.Err())
 	}
+}
+
+func (c *client) forget(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
 }
 
 // close ends the connection and waits for the reader.

@@ -44,7 +44,9 @@ func (b *Browser) picture(ctx context.Context, req Request) (Shot, error) {
 		return shot, err
 	}
 	defer closeTab()
-	err = p.load(ctx, req)
+	if err = p.load(ctx, req); err == nil {
+		err = p.appear(ctx, req)
+	}
 	shot.Status, shot.ConsoleErrors, shot.FailedRequests = p.status, p.console, p.failed
 	if err != nil {
 		return shot, err
@@ -243,6 +245,38 @@ func (p *page) load(ctx context.Context, req Request) error {
 		quiet = quiet && len(p.inflight) == 0
 	}
 	return nil
+}
+
+// appear waits for what the recipe says must be there.
+func (p *page) appear(ctx context.Context, req Request) error {
+	if req.Selector == "" {
+		return p.listen(ctx, req.Wait, func() bool { return false })
+	}
+	selector, err := json.Marshal(req.Selector)
+	if err != nil {
+		return err
+	}
+	script := `(() => {
+		const e = document.querySelector(` + string(selector) + `);
+		if (!e) return false;
+		const box = e.getBoundingClientRect(), style = getComputedStyle(e);
+		return box.width > 0 && box.height > 0 && style.visibility !== 'hidden' && style.opacity !== '0';
+	})()`
+	for deadline := time.Now().Add(loadMost); ; {
+		visible := false
+		if err := p.evaluate(ctx, script, &visible); err != nil {
+			return err
+		}
+		if visible {
+			return p.listen(ctx, req.Wait, func() bool { return false })
+		}
+		if time.Now().After(deadline) {
+			return core.E("browser.picture", core.Unavailable, nil, "page %s shows nothing that matches %q within %s", req.URL, clip(req.Selector, 200), loadMost)
+		}
+		if err := p.listen(ctx, pause, func() bool { return false }); err != nil {
+			return err
+		}
+	}
 }
 
 // listen takes events until enough says so or the time is up.

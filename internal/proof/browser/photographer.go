@@ -28,7 +28,9 @@ func (Photographer) Shoot(ctx context.Context, room exam.Room, pages []exam.Page
 	shots := make([]exam.Shot, 0, len(pages))
 	err := With(ctx, machine, func(b *Browser) error {
 		for _, page := range pages {
-			shot, err := b.Picture(ctx, Request{URL: page.URL, Width: page.Width, Height: page.Height, Full: page.Full})
+			shot, err := b.Picture(ctx, Request{
+				URL: page.URL, Width: page.Width, Height: page.Height, Full: page.Full, Selector: page.Selector, Wait: page.Wait,
+			})
 			if err != nil && ctx.Err() != nil {
 				return err
 			}

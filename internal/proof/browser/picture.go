@@ -29,7 +29,11 @@ type Request struct {
 	Width  int    // default 1280
 	Height int    // default 800
 	Full   bool   // the whole height of the page, at most 10,000 pixels
-	// Timeout of the whole picture; default 45 s.
+	// Selector and Wait say what to wait for after loading: something visible
+	// that matches (at most 20 s), and then a time.
+	Selector string
+	Wait     time.Duration
+	// Timeout of the whole picture; default 45 s and Wait.
 	Timeout time.Duration
 	// Clock is what the page takes for now; default a fixed day.
 	Clock time.Time
@@ -213,7 +217,7 @@ func (r *Request) defaults() error {
 		return core.E(op, core.Invalid, nil, "viewport %dx%d is outside 16x16 to %dx%d", r.Width, r.Height, maxSide, maxSide)
 	}
 	if r.Timeout <= 0 {
-		r.Timeout = defaultTime
+		r.Timeout = defaultTime + r.Wait
 	}
 	if r.Clock.IsZero() {
 		r.Clock = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)

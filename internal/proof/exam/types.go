@@ -72,6 +72,9 @@ type Page struct {
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
 	Full   bool   `json:"full,omitempty"` // the whole height of the page
+	// What is waited for after loading.
+	Selector string        `json:"selector,omitempty"` // until something that matches is visible
+	Wait     time.Duration `json:"wait_ns,omitempty"`  // this long
 }
 
 // RoomRequest says what a room is for.

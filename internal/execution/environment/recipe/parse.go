@@ -461,8 +461,8 @@ func (d *decoder) page(name string, n *strictyaml.Node) Page {
 				}
 				p.Width, _ = strconv.Atoi(m[1])
 				p.Height, _ = strconv.Atoi(m[2])
-				if min(p.Width, p.Height) < 100 || max(p.Width, p.Height) > 8192 {
-					return core.E("recipe.viewport", core.Invalid, nil, "viewport %q is not between 100 and 8192 on each side", s)
+				if min(p.Width, p.Height) < 100 || max(p.Width, p.Height) > 4096 {
+					return core.E("recipe.viewport", core.Invalid, nil, "viewport %q is not between 100 and 4096 on each side", s)
 				}
 				return nil
 			})
