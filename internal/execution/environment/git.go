@@ -61,7 +61,9 @@ if [ ! -e .git/HEAD ]; then
 	g config core.checkStat minimal
 	g config core.trustctime false
 fi
-rm -f .git/index.lock .git/HEAD.lock .git/shallow.lock
+for lock in .git/index.lock .git/HEAD.lock .git/shallow.lock; do
+	[ ! -e "$lock" ] || rm -f "$lock"
+done
 if [ -n "$bundle" ]; then
 	g fetch -q --no-tags --force "$bundle" 'refs/heads/*:refs/remotes/origin/*' 'refs/drydock/*:refs/drydock/in/*'
 	rm -f "$bundle"
@@ -72,9 +74,9 @@ if [ -z "$keep" ]; then
 fi
 test "$(g rev-parse HEAD)" = "$commit"
 owned "$user"
-left=$(g status --porcelain ${keep:+--untracked-files=no} | head -n 5)
+left=$(g status --porcelain ${keep:+--untracked-files=no})
 if [ -n "$left" ]; then
-	echo "the checkout is not clean: $left" >&2
+	printf 'the checkout is not clean: %.500s\n' "$left" >&2
 	exit 1
 fi
 `
@@ -174,10 +176,17 @@ func (m *Machine) Head(ctx context.Context) (string, error) {
 
 const harvestScript = `file=$1 user=$2
 shift 2
-git_dir=$(g rev-parse --absolute-git-dir)
+# One process instead of three: each takes a few hundredths of a second here.
+if at=$(g rev-parse --absolute-git-dir "HEAD^{commit}" "HEAD^{tree}" 2>/dev/null); then
+	{ read -r git_dir; read -r head; read -r head_tree; } <<AT
+$at
+AT
+else
+	git_dir=$(g rev-parse --absolute-git-dir) head='' head_tree=''
+fi
 index=$file.index
 trap 'rm -f "$index" "$index.lock"' EXIT
-mkdir -p "${file%/*}"
+[ -d "${file%/*}" ] || mkdir -p "${file%/*}"
 if [ -f "$git_dir/index" ]; then
 	# With its time: git looks into files that are as new as their index. A copy
 	# that looks newer hides an edit of the same size made in the same second.
@@ -194,12 +203,11 @@ if ! g add -A . >/dev/null 2>&1 && ! why=$(g add -A --ignore-errors . 2>&1 >/dev
 	fi
 fi
 tree=$(g write-tree)
-head=$(g rev-parse --verify -q HEAD^{commit} || :)
 branch=$(g symbolic-ref -q --short HEAD || :)
 export GIT_AUTHOR_NAME=Drydock GIT_AUTHOR_EMAIL=drydock@localhost GIT_COMMITTER_NAME=Drydock GIT_COMMITTER_EMAIL=drydock@localhost
 if [ -z "$head" ]; then
 	wip=$(g commit-tree "$tree" -m "work in progress")
-elif [ "$(g rev-parse "$head^{tree}")" = "$tree" ]; then
+elif [ "$head_tree" = "$tree" ]; then
 	wip=$head
 else
 	wip=$(g commit-tree "$tree" -p "$head" -m "work in progress")

@@ -335,7 +335,9 @@ func (v *services) once(ctx context.Context, sv *service, deadline time.Time) (r
 func (v *services) probe(ctx context.Context, sv *service, p *process, deadline time.Time) bool {
 	began, limit := time.Now(), firstAsk
 	for {
+		asked := time.Now()
 		err := v.ask(ctx, sv.def, p, limit)
+		took := time.Since(asked)
 		if ctx.Err() != nil || !p.running() {
 			return false
 		}
@@ -350,8 +352,9 @@ func (v *services) probe(ctx context.Context, sv *service, p *process, deadline 
 			}
 		})
 		// What takes long is asked more rarely: at most a tenth of the whole wait
-		// is lost between two questions.
-		if !sleep(ctx, min(max(time.Since(began)/10, firstPause), lastPause)) {
+		// is lost between two questions. A question that is a program of its own
+		// takes from the service what it needs to start: half of the time is left.
+		if !sleep(ctx, min(max(time.Since(began)/10, took, firstPause), lastPause)) {
 			return false
 		}
 		limit = min(2*limit, lastAsk)
