@@ -24,7 +24,7 @@ func (a *app) newDemo() *cobra.Command {
 		Long: `Build the environment of a small bundled shop, give an agent a real fault of it,
 and show everything: start, work, proof, change. The model is a script, so no key
 is needed; with --model and a provider configured, a real one does the work. It
-needs root, like the daemon. --json ends with one object.`,
+needs root, like the daemon. --json ends with one object, on one line.`,
 		Example: `  sudo drydock demo
   sudo drydock demo --model claude-sonnet-4-5
   sudo drydock demo --json | jq .verdict`,
@@ -77,7 +77,7 @@ func (a *app) demo(ctx context.Context, o DemoOptions) (err error) {
 	}
 	t.saveProof(ctx, c, host.Pictures)
 	if a.json {
-		if err := a.document(t.result(out)); err != nil {
+		if err := a.line(t.result(out)); err != nil {
 			return err
 		}
 	} else if err := a.demoSummary(t, out, host); err != nil {
