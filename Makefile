@@ -45,7 +45,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 .PHONY: generate
 generate: ## refresh generated files: docs/openapi.json, docs/cli.md, JSON schemas
-	@go test ./internal/surface/... ./internal/config/... ./internal/execution/environment/recipe/... -run 'Golden|Generated' -update
+	@go test $$(grep -rl --include=*_test.go "flag.Bool(.update." internal | xargs -n1 dirname | sort -u | sed "s,^,./,") -run 'Golden|Generated' -update
 
 .PHONY: web
 web: ## the web page (a later step builds it; the daemon serves a placeholder until then)
