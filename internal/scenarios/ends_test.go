@@ -12,6 +12,7 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/surface/api"
+	"drydock/internal/surface/client"
 	"drydock/internal/testkit"
 	"drydock/internal/testkit/need"
 )
@@ -43,6 +44,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Follow(t, ana, id, func(e core.Event) bool { return e.Kind == core.EventToolStarted })
+	awaitFile(t, ana, id, "progress.tmp", "begun\n") // the event comes before the command's first step
 	asked := time.Now()
 	if err := d.Client(t, "ben").Stop(t.Context(), id, "wrong task"); err != nil {
 		t.Fatal(err)
@@ -64,6 +66,23 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	proven(t, testkit.Await(t, ana, id, next.ID), "ana", 1)
+}
+
+// awaitFile returns when a file of a session's sandbox says something.
+func awaitFile(t *testing.T, c *client.Client, id core.SessionID, name, want string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+		var got strings.Builder
+		err := c.SessionFile(t.Context(), id, name, &got)
+		if err == nil && got.String() == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("file %s says %q, want %q (error %v)", name, got.String(), want, err)
+		}
+	}
 }
 
 // TestBudget spends the money of a session in the middle of its run.
