@@ -126,14 +126,19 @@ func benchCreate(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.add(against("create: until drydock-init answers", "ms", s.ours, s.raw, "network made and counted here, made before and not counted in the floor"))
-	own := difference("create: Drydock's own part", "ms", s.ours, s.raw, "median of the differences, pair by pair")
-	b.add(own.below(ownTarget, "value", own.Value))
-	b.add(alone("create: part before runsc", "ms", w.parts.take("prepare"), "record, network and overlay side by side, bundle"))
-	b.add(alone("create: part of runsc", "ms", w.parts.take("runsc"), ""))
-	b.add(alone("create: part of drydock-init", "ms", w.parts.take("init"), "until it answers"))
+	b.starts("create", "until drydock-init answers", "network made and counted here, made before and not counted in the floor", s, w)
 	b.add(against("create: destroy", "ms", s.oursEnd, s.rawEnd, "the floor leaves namespace and veth for later"))
 	return nil
+}
+
+// starts adds the rows that every kind of start has.
+func (b *bench) starts(kind, what, note string, s starts, w *base) {
+	b.add(against(kind+": "+what, "ms", s.ours, s.raw, note))
+	own := difference(kind+": Drydock's own part", "ms", s.ours, s.raw, "median of the differences, pair by pair")
+	b.add(own.below(ownTarget, "value", own.Value))
+	b.add(alone(kind+": part before runsc", "ms", w.parts.take("prepare"), "record, network and overlay side by side, bundle"))
+	b.add(alone(kind+": part of runsc", "ms", w.parts.take("runsc"), ""))
+	b.add(alone(kind+": part of drydock-init", "ms", w.parts.take("init"), "until it answers"))
 }
 
 func benchRestore(ctx context.Context, b *bench) error {
@@ -169,12 +174,7 @@ func benchRestore(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.add(against("restore: a snapshot of files, set up", "ms", s.ours, s.raw, "through the launcher: rows in the database, set-up of the inside"))
-	own := difference("restore: Drydock's own part", "ms", s.ours, s.raw, "median of the differences, pair by pair")
-	b.add(own.below(ownTarget, "value", own.Value))
-	b.add(alone("restore: part before runsc", "ms", w.parts.take("prepare"), ""))
-	b.add(alone("restore: part of runsc", "ms", w.parts.take("runsc"), ""))
-	b.add(alone("restore: part of drydock-init", "ms", w.parts.take("init"), "until it answers"))
+	b.starts("restore", "a snapshot of files, set up", "through the launcher: rows in the database, set-up of the inside", s, w)
 	b.add(alone("restore: part of the set-up", "ms", w.parts.take(environment.PhaseSetup), "host name, resolver, variables, settings of package managers"))
 	return nil
 }

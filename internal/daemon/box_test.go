@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,10 +11,7 @@ import (
 
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
-	"drydock/internal/execution/sandbox/fake"
-	"drydock/internal/execution/sandbox/sandboxtest"
-	"drydock/internal/execution/snapshot"
-	"drydock/internal/store"
+	"drydock/internal/testkit/machine"
 	"drydock/internal/testkit/need"
 )
 
@@ -23,32 +19,9 @@ import (
 // commands write does; a file that was there keeps owner and mode.
 func TestToolsWriteAsTheUser(t *testing.T) {
 	need.Root(t)
-	dir := t.TempDir()
-	base := filepath.Join(dir, "base")
-	sandboxtest.Root(t, base)
-	world := fake.NewWorld(filepath.Join(dir, "sandboxes"))
-	t.Cleanup(world.Close)
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	driver := world.Driver(fake.Options{})
-	launcher := environment.NewLauncher(environment.LauncherDeps{Driver: driver, Rows: db}, environment.LauncherOptions{})
-	t.Cleanup(func() {
-		for _, c := range []io.Closer{launcher, driver} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+	world, m := machine.Launch(t, environment.LaunchRequest{
+		Purpose: environment.PurposeSession, Owner: "ses_test", Recipe: &recipe.Recipe{User: "4321:8765"},
 	})
-	m, err := launcher.Launch(t.Context(), environment.LaunchRequest{
-		Base: []snapshot.Layer{{Path: base}}, Purpose: environment.PurposeSession, Owner: "ses_test", Recipe: &recipe.Recipe{User: "4321:8765"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	b := &box{open: func(context.Context) (*environment.Machine, error) { return m, nil }}
 	root := world.Root(m.ID())
 	if err := os.WriteFile(filepath.Join(root, "there"), nil, 0o600); err != nil {

@@ -2,8 +2,6 @@ package workspace
 
 import (
 	"context"
-	"io"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,48 +9,20 @@ import (
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/sandbox/fake"
-	"drydock/internal/execution/sandbox/sandboxtest"
-	"drydock/internal/execution/snapshot"
 	"drydock/internal/proof/exam"
-	"drydock/internal/store"
+	"drydock/internal/testkit/machine"
 )
 
-// machine starts a sandbox of the fake driver.
-func machine(t *testing.T) (*fake.World, *environment.Machine) {
+// launch starts a sandbox of the fake driver.
+func launch(t *testing.T) (*fake.World, *environment.Machine) {
 	t.Helper()
-	dir := t.TempDir()
-	base := filepath.Join(dir, "base")
-	sandboxtest.Root(t, base)
-	world := fake.NewWorld(filepath.Join(dir, "sandboxes"))
-	t.Cleanup(world.Close)
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	driver := world.Driver(fake.Options{})
-	launcher := environment.NewLauncher(environment.LauncherDeps{Driver: driver, Rows: db}, environment.LauncherOptions{})
-	t.Cleanup(func() {
-		for _, c := range []io.Closer{launcher, driver} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	m, err := launcher.Launch(t.Context(), environment.LaunchRequest{
-		Base: []snapshot.Layer{{Path: base}}, Purpose: environment.PurposeProof, Owner: "run_test",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close(context.Background()) })
-	return world, m
+	return machine.Launch(t, environment.LaunchRequest{Purpose: environment.PurposeProof, Owner: "run_test"})
 }
 
 // A command whose room dies ends with the cause, also where the guest falls
 // silent long before the driver knows.
 func TestRoomDies(t *testing.T) {
-	world, m := machine(t)
+	world, m := launch(t)
 	room := &Room{r: Rooms{Recipe: recipe.Recipe{Workspace: "/workspace"}}, machine: m, scratch: t.TempDir()}
 	ok, err := room.Run(t.Context(), exam.Command{Shell: "echo fine; exit 3"})
 	if err != nil || ok.ExitCode != 3 || ok.Died != "" {

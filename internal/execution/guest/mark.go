@@ -1,11 +1,9 @@
 package guest
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
-	"io/fs"
-	"strings"
+
+	"drydock/internal/core"
 )
 
 //go:embed *.go
@@ -13,24 +11,8 @@ var sources embed.FS
 
 // Mark tells one state of this package from another. The daemon and
 // drydock-init both have it compiled in: where theirs differ, one was built
-// without the other, and they may not understand each other. Comments and
-// tests do not count.
-func Mark() string {
-	sum := sha256.New()
-	names, _ := fs.Glob(sources, "*.go") // sorted
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, _ := sources.ReadFile(name)
-		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
-				sum.Write([]byte(line + "\n"))
-			}
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
-}
+// without the other, and they may not understand each other.
+func Mark() string { return core.SourceMark(sources) }
 
 // MarkFlag makes drydock-init print its mark and end.
 const MarkFlag = "--mark"
