@@ -111,10 +111,11 @@ func (s *Supervisor) socketOwners() map[string]string {
 	tree := readTree()
 	roots := s.services.pids()
 	for _, p := range tree {
-		owner := ""
+		owner := tree.owner(p.pid, roots)
 		if p.pid == os.Getpid() {
 			owner = ownName
-		} else if owner = tree.owner(p.pid, roots); owner == "" {
+		}
+		if owner == "" {
 			continue
 		}
 		dir := filepath.Join("/proc", strconv.Itoa(p.pid), "fd")

@@ -41,7 +41,8 @@ func (n fixedNetwork) Hold(context.Context, core.SandboxID, *core.NetworkPolicy)
 
 func (n fixedNetwork) Renew(ctx context.Context, _ core.SandboxID) error {
 	for _, args := range [][]string{
-		{"addr", "replace", n.at.Address.String() + "/30", "dev", "eth0"}, {"link", "set", "eth0", "up"},
+		{"addr", "replace", n.at.Address.String() + "/30", "dev", "eth0"},
+		{"link", "set", "eth0", "up"},
 		{"route", "replace", "default", "via", n.at.Resolver.String()},
 	} {
 		if out, err := exec.CommandContext(ctx, "ip", append([]string{"-n", filepath.Base(n.at.Namespace)}, args...)...).CombinedOutput(); err != nil {
