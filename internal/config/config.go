@@ -74,6 +74,8 @@ type Running struct {
 	Sandboxes int `yaml:"sandboxes" doc:"sandboxes, of all purposes" min:"1" max:"1000"`
 	Sessions  int `yaml:"sessions" doc:"sessions; the others wait" min:"1" max:"1000"`
 	Builds    int `yaml:"builds" doc:"environment builds" min:"1" max:"100"`
+	// Idle of zero suspends at the end of each run.
+	Idle Duration `yaml:"idle" doc:"how long the sandbox of a session that does nothing runs on before it is suspended; 0s: not at all"`
 }
 
 // Network of sandboxes.
@@ -155,7 +157,7 @@ func Default() Config {
 		StateDir: "/var/lib/drydock",
 		Log:      Log{Level: "info", Format: "text"},
 		Limits:   Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
-		Running:  Running{Sandboxes: 8, Sessions: 4, Builds: 1},
+		Running:  Running{Sandboxes: 8, Sessions: 4, Builds: 1, Idle: Duration(5 * time.Minute)},
 		Network:  Network{Connections: 256},
 		Agent: Agent{
 			Turns: 200, WallClock: Duration(time.Hour), CommandTimeout: Duration(10 * time.Minute), Output: 24 << 10,

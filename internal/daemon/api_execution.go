@@ -147,7 +147,7 @@ func (l look) ListFiles(ctx context.Context, id core.SessionID, path string) ([]
 // Exec implements server.Terminals. The process ends with ctx: somebody who
 // closes a terminal does not leave things running unseen.
 func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req api.ExecRequest) (server.Process, error) {
-	w, err := l.m.Living(ctx, id)
+	w, err := l.m.Wake(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,9 @@ func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req ap
 		return nil, w.Machine().Explain(ctx, err)
 	}
 	t := &terminal{m: w.Machine(), g: g, id: p.ID, pty: req.PTY != nil}
+	left := l.m.Attach(id)
 	context.AfterFunc(ctx, func() {
+		left()
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = g.Stop(clean, p.ID, 2*time.Second) // the sandbox may be gone, and the process with it

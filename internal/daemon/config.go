@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"time"
+
 	"log/slog"
 	"os"
 	"os/exec"
@@ -26,7 +28,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 	opts := Options{
 		State: cfg.StateDir, Listen: cfg.Listen, Environ: environ, Log: log,
 		Limits: cfg.Limits.Core(), Budget: cfg.Budget.Core(),
-		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds,
+		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds, IdleAfter: idleAfter(cfg.Running.Idle),
 		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}
@@ -107,4 +109,13 @@ func program(named, name string) (string, error) {
 			WithHint("run `make build`, or name it in the configuration (%s: /path/to/%s)", strings.TrimPrefix(name, "drydock-"), name)
 	}
 	return filepath.Abs(path)
+}
+
+// idleAfter makes the zero of a file, which means not at all, differ from that
+// of options, which means the default.
+func idleAfter(d config.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return time.Duration(d)
 }

@@ -75,16 +75,20 @@ type Options struct {
 	MaxSessions  int // that run at once; default 4
 	MaxSandboxes int // of all purposes at once; default twice as many and two
 	MaxBuilds    int // environment builds at once; default 1
-	Reruns       int
-	NoPictures   bool
-	Turns        int // model calls in one attempt
-	Ranges       []netip.Prefix
-	Allow        []string // what every sandbox may reach besides its recipe's
-	Connections  int      // of one sandbox at once
-	Upstream     egress.Upstream
-	Gate         codechange.Gate
-	NoApproval   bool // merging needs nobody's approval
-	Images       image.Options
+	// IdleAfter is how long the sandbox of a session that does nothing runs on
+	// before it is suspended; negative: it is suspended when a run ends.
+	// Default 5 minutes.
+	IdleAfter   time.Duration
+	Reruns      int
+	NoPictures  bool
+	Turns       int // model calls in one attempt
+	Ranges      []netip.Prefix
+	Allow       []string // what every sandbox may reach besides its recipe's
+	Connections int      // of one sandbox at once
+	Upstream    egress.Upstream
+	Gate        codechange.Gate
+	NoApproval  bool // merging needs nobody's approval
+	Images      image.Options
 }
 
 // Daemon is a running one.
@@ -144,6 +148,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	if opts.MaxSandboxes < opts.MaxSessions+2 {
 		opts.MaxSandboxes = 2*opts.MaxSessions + 2
+	}
+	if opts.IdleAfter == 0 {
+		opts.IdleAfter = 5 * time.Minute
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -256,6 +263,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
 		d.sessions.Run,
 		d.denials.run,
+		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {
 		d.wg.Go(func() {

@@ -137,6 +137,11 @@ func (d *Daemon) openEnvironments(found registries.Settings) error {
 	}
 	d.launcher = environment.NewLauncher(environment.LauncherDeps{
 		Driver: d.driver, Snapshots: d.snapshots, Rows: d.db, Settings: settings, Log: d.log,
+		Crowded: func(ctx context.Context, purpose string) {
+			if purpose == environment.PurposeSession {
+				d.workspaces.Crowded(ctx)
+			}
+		},
 	}, environment.LauncherOptions{
 		Defaults: d.opts.Limits, Runtime: d.runtime,
 		// Sessions hold one place each while they run; what is left is for the
@@ -247,6 +252,7 @@ func (d *Daemon) openControl(context.Context) error {
 	}
 	d.workspaces = workspace.New(workspace.Deps{
 		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Events: d.events, Log: d.log,
+		Idle: d.opts.IdleAfter,
 	})
 	d.prover, err = proving.New(proving.Deps{
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
@@ -275,7 +281,7 @@ func (d *Daemon) openControl(context.Context) error {
 	d.engine, err = blueprint.New(blueprint.Deps{
 		Journal: blueprint.NewJournal(d.db, d.events), Steps: codechange.Steps(deps), Agents: codechange.Agents(deps), Log: d.log,
 		Finish: func(ctx context.Context, job blueprint.Job, _ blueprint.Ending) error {
-			return d.workspaces.PutAway(ctx, job.Session.ID)
+			return d.workspaces.Rest(ctx, job.Session.ID)
 		},
 	}, blueprint.Options{}, machines)
 	if err != nil {

@@ -64,7 +64,10 @@ type LauncherDeps struct {
 	Rows      SandboxRows
 	// Settings may be nil. The handle has the network's own variables already.
 	Settings func(ctx context.Context, policy *core.NetworkPolicy, h sandbox.Handle) (Settings, error)
-	Log      *slog.Logger
+	// Crowded is called when a place of a purpose is waited for: it may free
+	// one. It may be nil.
+	Crowded func(ctx context.Context, purpose string)
+	Log     *slog.Logger
 }
 
 // LauncherOptions are the operator's.
@@ -175,7 +178,7 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	if req.Recipe != nil {
 		m.recipe = *req.Recipe
 	}
-	m.policy = req.Policy
+	m.policy, m.limits = req.Policy, l.limits(req.Limits)
 	if err := l.start(ctx, m, req); err != nil {
 		l.undo(ctx, m)
 		return nil, err
@@ -188,6 +191,14 @@ func (l *Launcher) enter(ctx context.Context, purpose string) (leave func(), err
 	places := l.places[purpose]
 	if places == nil {
 		return func() {}, nil
+	}
+	select {
+	case places <- struct{}{}:
+		return sync.OnceFunc(func() { <-places }), nil
+	default:
+	}
+	if l.deps.Crowded != nil {
+		l.deps.Crowded(ctx, purpose)
 	}
 	select {
 	case places <- struct{}{}:
@@ -424,6 +435,7 @@ type stored struct {
 	Parent core.SnapshotID     `json:"parent,omitempty"`
 	Live   bool                `json:"live,omitempty"`
 	From   string              `json:"from,omitempty"`
+	Limits core.Limits         `json:"limits"`
 	Base   []snapshot.Layer    `json:"base,omitempty"`
 	Image  snapshot.Image      `json:"image"`
 	Policy *core.NetworkPolicy `json:"policy,omitempty"`
@@ -441,7 +453,7 @@ func parseStored(raw json.RawMessage) (stored, error) {
 
 // document is the row's form of a machine.
 func (m *Machine) document() (json.RawMessage, error) {
-	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Live: m.live, From: m.from, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
+	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Live: m.live, From: m.from, Limits: m.limits, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
 }
 
 // Adopt finds a sandbox again that was launched before a restart. A dead or
@@ -469,7 +481,7 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 	}
 	m := &Machine{
 		launcher: l, id: id, handle: doc.Handle, recorded: true, created: true,
-		parent: doc.Parent, live: doc.Live, from: doc.From, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
+		parent: doc.Parent, live: doc.Live, from: doc.From, limits: doc.Limits, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
 	}
 	m.connect()
 	// It holds a place if one is free; it is not stopped for want of one.

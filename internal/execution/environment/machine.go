@@ -29,6 +29,7 @@ type Machine struct {
 	parent   core.SnapshotID
 	live     bool   // above the running state of parent's memory image
 	from     string // FromFiles, FromMemory
+	limits   core.Limits
 	base     []snapshot.Layer
 	image    snapshot.Image
 	leave    func() // gives the place back

@@ -106,6 +106,14 @@ func (m *Machine) machineID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// Deadline is when the sandbox reaches its lifetime and is ended; zero: never.
+func (m *Machine) Deadline() time.Time {
+	if m.limits.Lifetime <= 0 {
+		return time.Time{}
+	}
+	return m.handle.Created.Add(m.limits.Lifetime)
+}
+
 // Reload starts services again that run from the workspace, after its files
 // have changed under them, and returns when all are ready. Where the services
 // were just started from these very files there is nothing to do.
