@@ -148,8 +148,8 @@ func (m *Manager) outlive(ctx context.Context, s core.Session, w *Workspace, u u
 	}
 	m.touch(s.ID, func(u *use) { u.warned = true })
 	message := fmt.Sprintf("the sandbox reaches its lifetime at %s", end.Format(time.RFC3339))
-	if snap, err := m.Branch(ctx, s.ID); err == nil {
-		message += fmt.Sprintf("; it is kept as snapshot %s, and goes on in a new one", snap)
+	if b, err := m.Branch(ctx, s.ID); err == nil {
+		message += fmt.Sprintf("; it is kept as snapshot %s, and goes on in a new one", b.Snapshot)
 	} else {
 		message += "; its files are kept, and the work goes on in a new one"
 	}
@@ -240,39 +240,51 @@ func (m *Manager) discard(ctx context.Context, id core.SessionID) error {
 	return errors.Join(harvestErr, w.machine.Close(ctx))
 }
 
+// Branched is an instant of a session.
+type Branched struct {
+	Snapshot core.SnapshotID
+	Paused   time.Duration // how long the session's sandbox stood still; 0 when it was suspended
+}
+
 // Branch takes a snapshot of a session as it is at this moment, memory included,
 // and lets it go on. A session that is suspended has one already.
-func (m *Manager) Branch(ctx context.Context, id core.SessionID) (core.SnapshotID, error) {
+func (m *Manager) Branch(ctx context.Context, id core.SessionID) (b Branched, err error) {
 	const op = "workspace.branch"
 	unlock, err := m.lock(ctx, id)
 	if err != nil {
-		return "", err
+		return b, err
 	}
 	defer unlock()
 	s, err := m.d.DB.Session(ctx, id)
 	if err != nil {
-		return "", err
+		return b, err
 	}
 	m.mu.Lock()
 	w := m.open[id]
 	m.mu.Unlock()
 	if w == nil {
-		if s.Snapshot == "" {
-			return "", core.E(op, core.Conflict, nil, "session %s has not started yet: there is nothing to branch off", id).
-				WithHint("start %s again with the same task instead", "`drydock run`")
+		if b.Snapshot = s.Snapshot; b.Snapshot == "" {
+			return b, core.E(op, core.Conflict, nil, "session %s has no sandbox and has never had one: there is nothing to fork", id).
+				WithHint("wait until it has started, or start another one with `drydock run`")
 		}
-		return s.Snapshot, nil
+		return b, nil
 	}
-	snap, err := w.machine.Freeze(ctx, draftOf(s), environment.FreezeOptions{Memory: true, Resume: true})
+	snap, err := w.machine.Freeze(ctx, draftOf(s), environment.FreezeOptions{Memory: true, Resume: true, Paused: func(d time.Duration) { b.Paused = d }})
 	if err != nil {
-		return "", w.machine.Explain(ctx, err)
+		return b, w.machine.Explain(ctx, err)
 	}
-	return snap.ID, nil
+	b.Snapshot = snap.ID
+	return b, m.tell(ctx, blueprint.Job{Session: s}, core.EventSandbox, core.SandboxData{
+		Sandbox: w.machine.ID(), State: core.SandboxRunning, Snapshot: snap.ID, From: "running", Cause: "forked", Duration: b.Paused,
+	})
 }
 
 // Start brings a forked session's sandbox up, so that it goes on from the
-// instant it was forked at.
-func (m *Manager) Start(ctx context.Context, id core.SessionID) error {
-	_, err := m.Wake(ctx, id)
-	return err
+// instant it was forked at. It says how: from memory or files.
+func (m *Manager) Start(ctx context.Context, id core.SessionID) (from string, err error) {
+	w, err := m.Wake(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return w.machine.From(), nil
 }

@@ -132,6 +132,8 @@ type FreezeOptions struct {
 	Resume bool // with Memory: the sandbox goes on
 	// Warn hears why there is no memory image although one was asked for.
 	Warn func(core.WarningData)
+	// Paused hears how long a sandbox that goes on stood still.
+	Paused func(time.Duration)
 }
 
 // Freeze makes the files, and on request the memory, of a sandbox a snapshot.
@@ -178,6 +180,9 @@ func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft, opts FreezeO
 	}
 	if opts.Resume {
 		m.above(ctx, p.ID, frozen)
+		if opts.Paused != nil {
+			opts.Paused(frozen.Paused)
+		}
 	}
 	row, err := l.deps.Snapshots.Commit(ctx, p.ID, frozen)
 	if err != nil {

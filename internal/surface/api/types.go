@@ -48,6 +48,29 @@ type CreatedSession struct {
 	Prompt  core.Prompt  `json:"prompt"`
 }
 
+// ForkSession asks for sessions that go on from where one is now.
+type ForkSession struct {
+	Count  int    `json:"count,omitempty" minimum:"1" maximum:"50" doc:"how many; default 1"`
+	Prompt string `json:"prompt,omitempty" maxLength:"262144" doc:"queued in each of them"`
+}
+
+// Forked says what became of it.
+type Forked struct {
+	Parent   core.SessionID  `json:"parent"`
+	Snapshot core.SnapshotID `json:"snapshot" doc:"the instant, that all of them start from"`
+	Paused   time.Duration   `json:"paused_ns" doc:"how long the parent stood still; 0 when it was suspended"`
+	Children []ForkedSession `json:"children" nullable:"false"`
+}
+
+// ForkedSession is one of them. Error says why its sandbox did not start; the
+// session is there all the same, and starts with its next prompt.
+type ForkedSession struct {
+	Session core.Session  `json:"session"`
+	Ready   time.Duration `json:"ready_ns,omitempty" doc:"from the request until its sandbox answered"`
+	From    string        `json:"from,omitempty" doc:"memory, or files when the memory could not be used"`
+	Error   string        `json:"error,omitempty"`
+}
+
 // CreatePrompt queues one more message.
 type CreatePrompt struct {
 	Text     string `json:"text" minLength:"1" maxLength:"262144"`

@@ -146,6 +146,11 @@ func (c *Client) Continue(ctx context.Context, id core.SessionID) (core.Prompt, 
 	return post[core.Prompt](ctx, c, "/sessions/"+seg(string(id))+"/continue", nil)
 }
 
+// Fork makes sessions that go on from where one is now.
+func (c *Client) Fork(ctx context.Context, id core.SessionID, req api.ForkSession) (api.Forked, error) {
+	return post[api.Forked](ctx, c, "/sessions/"+seg(string(id))+"/fork", req)
+}
+
 func (c *Client) Archive(ctx context.Context, id core.SessionID) error {
 	return c.do(ctx, http.MethodDelete, "/sessions/"+seg(string(id)), nil)
 }

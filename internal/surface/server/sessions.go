@@ -93,6 +93,17 @@ func (s *Server) steeringRoutes() {
 				return ok(v), err
 			})
 		})
+	register(s, route{id: "fork-session", method: "POST", path: "/sessions/{id}/fork", tag: tag, status: http.StatusCreated, have: d.Forks != nil, summary: "New sessions that go on from where this one is, memory included"},
+		func(ctx context.Context, by core.Author, in *struct {
+			IDIn
+			Body api.ForkSession
+		},
+		) (*out[api.Forked], error) {
+			return withSession(in.ID, func(id core.SessionID) (*out[api.Forked], error) {
+				v, err := d.Forks.Fork(ctx, id, by, in.Body)
+				return ok(v), err
+			})
+		})
 	register(s, route{id: "archive-session", method: "DELETE", path: "/sessions/{id}", tag: tag, status: 204, have: have, summary: "Archive a session: its sandbox goes, its log stays"},
 		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
 			return withSession(in.ID, func(id core.SessionID) (*none, error) {
