@@ -421,12 +421,19 @@ func limit[T int | int64 | float64 | time.Duration](want, otherwise, ceiling T) 
 	return want
 }
 
+// hostname of a session is its own; proofs and builds have one each, so that
+// what they print does not differ for it.
 func hostname(req LaunchRequest) string {
-	if req.Hostname != "" {
+	switch {
+	case req.Hostname != "":
 		return req.Hostname
+	case req.Purpose == PurposeSession && len(req.Owner) > ownerTail:
+		return req.Purpose + "-" + req.Owner[len(req.Owner)-ownerTail:]
 	}
 	return req.Purpose
 }
+
+const ownerTail = 8
 
 // stored is what the row of a sandbox keeps: the driver's handle, and what is
 // needed to work with the sandbox after a restart.

@@ -110,7 +110,7 @@ func (m *Machine) setUp(ctx context.Context, extra []string) error {
 		}
 	}
 	setup := guest.Setup{
-		Hostname: hostname(LaunchRequest{Purpose: m.handle.Purpose}),
+		Hostname: hostname(LaunchRequest{Purpose: m.handle.Purpose, Owner: m.handle.Owner}),
 		Machine:  m.machineID(),
 		Clock:    time.Now(),
 		Files:    settings.Files,
