@@ -76,6 +76,13 @@ type Running struct {
 	Builds    int `yaml:"builds" doc:"environment builds" min:"1" max:"100"`
 	// Idle of zero suspends at the end of each run.
 	Idle Duration `yaml:"idle" doc:"how long the sandbox of a session that does nothing runs on before it is suspended; 0s: not at all"`
+	Warm Warm     `yaml:"warm" doc:"sandboxes that are restored before anybody asks"`
+}
+
+// Warm sandboxes.
+type Warm struct {
+	Min int `yaml:"min" doc:"of an environment that was used within a day" min:"0" max:"100"`
+	Max int `yaml:"max" doc:"of one environment, as demand grows; 0: none" min:"0" max:"100"`
 }
 
 // Network of sandboxes.
@@ -157,7 +164,7 @@ func Default() Config {
 		StateDir: "/var/lib/drydock",
 		Log:      Log{Level: "info", Format: "text"},
 		Limits:   Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
-		Running:  Running{Sandboxes: 8, Sessions: 4, Builds: 1, Idle: Duration(5 * time.Minute)},
+		Running:  Running{Sandboxes: 8, Sessions: 4, Builds: 1, Idle: Duration(5 * time.Minute), Warm: Warm{Min: 1, Max: 4}},
 		Network:  Network{Connections: 256},
 		Agent: Agent{
 			Turns: 200, WallClock: Duration(time.Hour), CommandTimeout: Duration(10 * time.Minute), Output: 24 << 10,

@@ -28,7 +28,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 	opts := Options{
 		State: cfg.StateDir, Listen: cfg.Listen, Environ: environ, Log: log,
 		Limits: cfg.Limits.Core(), Budget: cfg.Budget.Core(),
-		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds, IdleAfter: idleAfter(cfg.Running.Idle),
+		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds, IdleAfter: idleAfter(cfg.Running.Idle), WarmMax: cfg.Running.Warm.Max, WarmMin: cfg.Running.Warm.Min,
 		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}

@@ -78,17 +78,20 @@ type Options struct {
 	// IdleAfter is how long the sandbox of a session that does nothing runs on
 	// before it is suspended; negative: it is suspended when a run ends.
 	// Default 5 minutes.
-	IdleAfter   time.Duration
-	Reruns      int
-	NoPictures  bool
-	Turns       int // model calls in one attempt
-	Ranges      []netip.Prefix
-	Allow       []string // what every sandbox may reach besides its recipe's
-	Connections int      // of one sandbox at once
-	Upstream    egress.Upstream
-	Gate        codechange.Gate
-	NoApproval  bool // merging needs nobody's approval
-	Images      image.Options
+	IdleAfter time.Duration
+	// WarmMax and WarmMin bound how many restored sandboxes of one environment
+	// wait for somebody; WarmMax of 0: none.
+	WarmMax, WarmMin int
+	Reruns           int
+	NoPictures       bool
+	Turns            int // model calls in one attempt
+	Ranges           []netip.Prefix
+	Allow            []string // what every sandbox may reach besides its recipe's
+	Connections      int      // of one sandbox at once
+	Upstream         egress.Upstream
+	Gate             codechange.Gate
+	NoApproval       bool // merging needs nobody's approval
+	Images           image.Options
 }
 
 // Daemon is a running one.
@@ -104,6 +107,7 @@ type Daemon struct {
 	snapshots  *overlay.Store
 	launcher   *environment.Launcher
 	builder    *environment.Builder
+	pool       *environment.Pool
 	sessions   *session.Service
 	workspaces *workspace.Manager
 	prover     *proving.Prover
@@ -264,6 +268,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		d.sessions.Run,
 		d.denials.run,
 		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
+		func(ctx context.Context) error { d.pool.Run(ctx); return nil },
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {
 		d.wg.Go(func() {

@@ -34,7 +34,7 @@ func (d *Daemon) handler() (*server.Server, error) {
 	}
 	s := sessions{d.sessions}
 	return server.New(server.Deps{
-		Log: d.log, Tokens: who, Sessions: s, Prompts: s, Steering: s, Forks: forks{d.sessions, d.workspaces},
+		Log: d.log, Tokens: who, Sessions: s, Prompts: s, Steering: s, Forks: forks{d.sessions, d.workspaces}, Drafts: drafts{d.pool, d.builder},
 		Workspaces: look{d.workspaces}, Terminals: look{d.workspaces}, Events: d.events,
 		Environments: environments{d.builder}, Snapshots: snapshots{d.snapshots, d.db},
 		Sandboxes: sandboxes{d.db, d.driver}, Changes: changes{d.changes}, Review: changes{d.changes}, Evidence: proofs{d.prover}, Approvals: approvals{d.db, d.events, d.prover, d.changes}, Blobs: blobs{d.blobs}, Usage: usage{d.db},

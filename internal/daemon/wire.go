@@ -254,6 +254,7 @@ func (d *Daemon) openControl(context.Context) error {
 		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Events: d.events, Log: d.log,
 		Idle: d.opts.IdleAfter,
 	})
+	d.openPool()
 	d.prover, err = proving.New(proving.Deps{
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
 	}, proving.Options{
@@ -288,7 +289,7 @@ func (d *Daemon) openControl(context.Context) error {
 		return err
 	}
 	d.sessions, err = session.New(session.Deps{
-		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Logger: d.log,
+		Store: d.db, Log: d.events, Drafted: d.workspaces.Drafted, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, Model: d.opts.Model, Budget: d.opts.Budget})
 	meter.s, d.crier.s = d.sessions, d.sessions
 	return err

@@ -62,6 +62,9 @@ func (s *Service) Create(ctx context.Context, req core.NewSession) (session core
 	if err != nil {
 		return core.Session{}, core.Prompt{}, err
 	}
+	if req.Draft != "" && s.drafted != nil {
+		s.drafted(session.ID, req.Draft)
+	}
 	s.wake()
 	return session, prompt, nil
 }

@@ -17,7 +17,10 @@ type Deps struct {
 	Store    *store.DB
 	Log      *event.Log
 	Executor Executor
-	Logger   *slog.Logger // default: discards
+	// Drafted hears of a session that is to get the sandbox of a draft, before
+	// anybody works on it. It may be nil.
+	Drafted func(id core.SessionID, draft core.DraftID)
+	Logger  *slog.Logger // default: discards
 }
 
 // Options of a Service; zero values are replaced by the defaults.
@@ -76,6 +79,7 @@ type Service struct {
 	db       *store.DB
 	log      *event.Log
 	executor Executor
+	drafted  func(core.SessionID, core.DraftID)
 	logger   *slog.Logger
 	opts     Options
 
@@ -98,7 +102,7 @@ func New(deps Deps, opts Options) (*Service, error) {
 		return nil, core.E("session.new", core.Invalid, nil, "heartbeat %v is more than half of the lease %v", opts.Heartbeat, opts.Lease)
 	}
 	return &Service{
-		db: deps.Store, log: deps.Log, executor: deps.Executor, logger: deps.Logger, opts: opts,
+		db: deps.Store, log: deps.Log, executor: deps.Executor, drafted: deps.Drafted, logger: deps.Logger, opts: opts,
 		wakeup: make(chan struct{}, 1), jobs: map[core.SessionID]*running{},
 	}, nil
 }

@@ -240,6 +240,22 @@ func (m *Manager) discard(ctx context.Context, id core.SessionID) error {
 	return errors.Join(harvestErr, w.machine.Close(ctx))
 }
 
+// Drafted remembers the draft whose sandbox a session is to get.
+func (m *Manager) Drafted(id core.SessionID, draft core.DraftID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drafts[id] = draft
+}
+
+// draft takes it out again.
+func (m *Manager) draft(id core.SessionID) core.DraftID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.drafts[id]
+	delete(m.drafts, id)
+	return d
+}
+
 // Branched is an instant of a session.
 type Branched struct {
 	Snapshot core.SnapshotID

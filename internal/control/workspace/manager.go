@@ -48,12 +48,14 @@ type Manager struct {
 	busy map[core.SessionID]chan struct{} // one opening or putting away at a time
 	uses map[core.SessionID]*use
 
+	drafts map[core.SessionID]core.DraftID // sandboxes claimed before there was a session
+
 	adopted bool // what an earlier process left has been looked for
 }
 
 // New returns a Manager.
 func New(d Deps) *Manager {
-	return &Manager{d: d, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}, uses: map[core.SessionID]*use{}}
+	return &Manager{d: d, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}, uses: map[core.SessionID]*use{}, drafts: map[core.SessionID]core.DraftID{}}
 }
 
 // lock waits until nobody else opens or closes the session's workspace.
@@ -404,6 +406,7 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
 		Snapshot: from, Purpose: environment.PurposeSession, Owner: string(o.s.ID), Policy: &w.recipe.Network,
 		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx), Warn: o.m.warn(ctx, o.job),
+		Environment: o.s.Environment, Draft: o.m.draft(o.s.ID),
 	})
 	if err != nil {
 		return err

@@ -70,6 +70,71 @@ func (l *Launcher) restore(ctx context.Context, m *Machine, req LaunchRequest) (
 	return true, nil
 }
 
+// claim takes a sandbox out of the warm pool, if one fits, and gives it to who
+// asks. One that turns out to be of no use is closed, and another way is gone.
+func (l *Launcher) claim(ctx context.Context, m *Machine, req LaunchRequest) (bool, error) {
+	l.mu.Lock()
+	pool := l.pool
+	l.mu.Unlock()
+	if pool == nil || req.FilesOnly || req.Snapshot == "" || req.Purpose != PurposeSession {
+		return false, nil
+	}
+	warm := pool.take(req, m.limits)
+	if warm == nil {
+		return false, nil
+	}
+	err := l.assign(ctx, m, warm, req)
+	if err == nil {
+		return true, nil
+	}
+	l.deps.Log.Warn("a warm sandbox could not be taken", "sandbox", warm.id, "error", err)
+	pool.close(context.WithoutCancel(ctx), []*Machine{warm})
+	return false, ctx.Err()
+}
+
+// assign makes a warm sandbox the request's own. The machine takes over its
+// identifier: nobody has seen the one the request was given.
+func (l *Launcher) assign(ctx context.Context, m, warm *Machine, req LaunchRequest) error {
+	h, err := l.deps.Driver.Assign(ctx, warm.id, sandbox.Assignment{Purpose: req.Purpose, Owner: req.Owner, Network: req.Policy})
+	if err != nil {
+		return err
+	}
+	next := &Machine{
+		launcher: l, id: warm.id, handle: h, recipe: m.recipe, policy: m.policy, limits: m.limits, hostname: warm.hostname,
+		parent: warm.parent, live: warm.live, image: warm.image, from: FromWarm, recorded: true, created: true,
+		conns: warm.conns, guest: warm.guest, leave: func() {},
+	}
+	doc, err := next.document()
+	if err != nil {
+		return err
+	}
+	if _, err := l.deps.Rows.UpdateSandbox(ctx, warm.id, func(s *store.Sandbox) error {
+		s.Purpose, s.Owner, s.Handle = req.Purpose, req.Owner, doc
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := l.settle(ctx, next, req); err != nil {
+		return err
+	}
+	warm.leave()
+	leave := m.leave
+	m.adoptFrom(next)
+	m.leave = leave
+	l.mu.Lock()
+	l.machines[m.id] = m
+	l.mu.Unlock()
+	return nil
+}
+
+// adoptFrom makes m, which nobody works with yet, the machine of other's
+// sandbox.
+func (m *Machine) adoptFrom(other *Machine) {
+	m.id, m.handle, m.guest, m.conns = other.id, other.handle, other.guest, other.conns
+	m.parent, m.live, m.image, m.from, m.hostname = other.parent, other.live, other.image, other.from, other.hostname
+	m.recorded, m.created = true, true
+}
+
 // settle tells a new sandbox who it is. One that was restored learns it before
 // its network opens; then whatever listened in it is asked whether it still
 // does.

@@ -40,6 +40,21 @@ type CreateSession struct {
 	Model       string      `json:"model,omitempty" maxLength:"200"`
 	Base        string      `json:"base,omitempty" maxLength:"250" doc:"branch the work is for"`
 	Budget      core.Budget `json:"budget,omitzero"`
+	Draft       string      `json:"draft,omitempty" maxLength:"100" doc:"of POST /drafts: the sandbox that was claimed for this"`
+}
+
+// CreateDraft says that somebody has begun to type.
+type CreateDraft struct {
+	Environment string `json:"environment" minLength:"1" maxLength:"200" doc:"name or identifier"`
+}
+
+// Draft keeps a warm sandbox for a prompt that is being written. Without one it
+// goes back by itself when it expires.
+type Draft struct {
+	ID          core.DraftID       `json:"id"`
+	Environment core.EnvironmentID `json:"environment"`
+	Warm        bool               `json:"warm" doc:"a sandbox waits for it; without one the session starts as always"`
+	Expires     time.Time          `json:"expires"`
 }
 
 // CreatedSession is its answer: both are stored, nothing has started.
