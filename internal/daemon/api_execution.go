@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"iter"
 	"strconv"
 	"sync"
@@ -208,25 +206,14 @@ func (t *terminal) Output(ctx context.Context) iter.Seq2[server.Chunk, error] {
 						return false
 					}
 				}
-				out, err := t.g.Output(ctx, t.id, name, 0, true)
+				err := t.m.Follow(ctx, t.id, name, writer(func(p []byte) error {
+					if !send(piece{chunk: server.Chunk{Stream: code, Data: append([]byte(nil), p...)}}) {
+						return ctx.Err()
+					}
+					return nil
+				}))
 				if err != nil {
 					send(piece{err: err})
-					return
-				}
-				defer out.Close()
-				buf := make([]byte, 32<<10)
-				for {
-					n, err := out.Read(buf)
-					if n > 0 && !send(piece{chunk: server.Chunk{Stream: code, Data: append([]byte(nil), buf[:n]...)}}) {
-						return
-					}
-					if errors.Is(err, io.EOF) {
-						return
-					}
-					if err != nil {
-						send(piece{err: err})
-						return
-					}
 				}
 			})
 		}
@@ -244,6 +231,10 @@ func (t *terminal) Output(ctx context.Context) iter.Seq2[server.Chunk, error] {
 		}
 	}
 }
+
+type writer func(p []byte) error
+
+func (w writer) Write(p []byte) (int, error) { return len(p), w(p) }
 
 // Input implements server.Process.
 func (t *terminal) Input(ctx context.Context, p []byte) error { return t.g.Write(ctx, t.id, p) }

@@ -191,15 +191,27 @@ func (o *Room) keep(ctx context.Context, id guest.ProcessID, stream string) exam
 	}
 	defer f.Close()
 	out := exam.Output{Open: func() (io.ReadCloser, error) { return os.Open(f.Name()) }}
-	from, err := o.machine.Guest().Output(ctx, id, stream, 0, true)
-	if err != nil {
-		out.Truncated = true
-		return out
-	}
-	defer from.Close()
-	n, err := io.Copy(f, io.LimitReader(from, maxRoomOutput))
-	out.Size, out.Truncated = n, err != nil || n == maxRoomOutput
+	to := &bounded{w: f, left: maxRoomOutput}
+	err = o.machine.Follow(ctx, id, stream, to)
+	out.Size, out.Truncated = maxRoomOutput-to.left, err != nil || to.left == 0
 	return out
+}
+
+// bounded writes so much and no more.
+type bounded struct {
+	w    io.Writer
+	left int64
+}
+
+var errBound = errors.New("more output than is kept")
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n, err := b.w.Write(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if err == nil && n < len(p) {
+		err = errBound
+	}
+	return n, err
 }
 
 // Files implements exam.Room.
