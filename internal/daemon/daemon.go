@@ -38,6 +38,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge/local"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/sandbox"
@@ -75,6 +76,10 @@ type Options struct {
 	MaxSessions  int // that run at once; default 4
 	MaxSandboxes int // of all purposes at once; default twice as many and two
 	MaxBuilds    int // environment builds at once; default 1
+	PerUser      int // of MaxSessions, for one person; 0 is no bound
+	PerEnv       int // and for one environment
+	Capacity     capacity.Options
+	Host         func() (capacity.Host, error) // default: this machine
 	Reruns       int
 	NoPictures   bool
 	Turns        int // model calls in one attempt
@@ -101,6 +106,7 @@ type Daemon struct {
 	launcher   *environment.Launcher
 	builder    *environment.Builder
 	sessions   *session.Service
+	capacity   *capacity.Keeper
 	workspaces *workspace.Manager
 	prover     *proving.Prover
 	access     *access.Service

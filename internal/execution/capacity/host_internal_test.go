@@ -46,14 +46,16 @@ func TestControlGroups(t *testing.T) {
 		{
 			"a container, version 2", "0::/\n",
 			map[string]string{"memory.max": "1000\n", "memory.current": "600\n", "memory.stat": "anon 1\ninactive_file 100\n"},
-			Amount{1000, 500}, Amount{},
+			Amount{1000, 500},
+			Amount{},
 		},
 		{
 			"a unit with a limit, version 2", "0::/system.slice/drydock.service\n",
 			map[string]string{
 				"system.slice/memory.max": "max\n", "system.slice/drydock.service/memory.max": "800\n", "system.slice/drydock.service/memory.current": "100\n",
 			},
-			Amount{}, Amount{800, 700},
+			Amount{},
+			Amount{800, 700},
 		},
 		{
 			"the tightest on the way, version 1", "4:memory:/a/b\n0::/\n",
@@ -61,12 +63,14 @@ func TestControlGroups(t *testing.T) {
 				"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/a/memory.limit_in_bytes": "500\n", "memory/a/memory.usage_in_bytes": "450\n",
 				"memory/a/b/memory.limit_in_bytes": "900\n", "memory/a/b/memory.usage_in_bytes": "300\n", "memory/a/memory.stat": "total_inactive_file 20\n",
 			},
-			Amount{}, Amount{500, 70},
+			Amount{},
+			Amount{500, 70},
 		},
 		{
 			"a container, version 1, which sees a path that is not there", "4:memory:/docker/abc\n",
 			map[string]string{"memory/memory.limit_in_bytes": "700\n", "memory/memory.usage_in_bytes": "800\n"},
-			Amount{700, 0}, Amount{},
+			Amount{700, 0},
+			Amount{},
 		},
 		{"nonsense", "::::\nx\n", map[string]string{"memory.max": "-1\n"}, Amount{}, Amount{}},
 	} {
