@@ -187,6 +187,9 @@ func (d *Daemon) base(ctx context.Context, req environment.BaseRequest) (environ
 	}
 	start := time.Now()
 	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress, Refresh: req.Fresh && bootstrapped})
+	if err == nil && bootstrapped && img.Created.Before(req.Since) {
+		img, err = d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress, Refresh: true})
+	}
 	if err != nil {
 		return environment.BaseImage{}, err
 	}

@@ -442,15 +442,13 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 		}
 		detail := fmt.Sprintf("%.12s", place)
 		if manifest.Commit != place {
-			again, err := needsSetup(ctx, w.repo, manifest.Commit, place)
+			moved, err := w.moved(ctx, manifest.Commit, place)
 			if err != nil {
 				return err
 			}
-			if again {
-				detail += ", dependencies moved: setup again"
-				if err := m.RunSetup(ctx); err != nil {
-					return err
-				}
+			detail += ", " + moved.Why
+			if err := m.Sync(ctx, moved.Steps); err != nil {
+				return err
 			}
 		}
 		o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: detail})

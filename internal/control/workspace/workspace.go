@@ -259,17 +259,13 @@ func (m *Manager) kept(ctx context.Context, id core.SessionID) (*mirror.Mirror, 
 	return repo, commit, nil
 }
 
-// needsSetup says whether something that dependencies are installed from
-// differs between two commits.
-func needsSetup(ctx context.Context, repo *mirror.Mirror, from, to string) (bool, error) {
-	if from == "" {
-		return true, nil
-	}
-	files, err := repo.ChangedFiles(ctx, from, to)
+// moved says what has to be run where the tree goes from one commit to another.
+func (w *Workspace) moved(ctx context.Context, from, to string) (environment.Moved, error) {
+	files, err := w.repo.ChangedFiles(ctx, from, to) // without a commit, from nothing
 	if err != nil {
-		return false, fmt.Errorf("compare %s with %s: %w", from, to, err)
+		return environment.Moved{}, fmt.Errorf("compare %s with %s: %w", from, to, err)
 	}
-	return slices.ContainsFunc(files, func(f mirror.ChangedFile) bool { return environment.IsManifest(f.Path) }), nil
+	return environment.AfterMove(w.recipe, files, false), nil
 }
 
 // ListFiles lists a directory of the session's sandbox.

@@ -19,10 +19,12 @@ const (
 	PhaseFetch     = "fetch repository"
 	PhaseRecipe    = "read recipe"
 	PhaseUnchanged = "nothing changed"
+	PhaseFrom      = "go on from"
 	PhaseBase      = "base image"
 	PhaseCheckout  = "check out"
 	PhasePackages  = "packages"
 	PhaseRecipeRun = "setup"
+	PhaseSync      = "on_sync"
 	PhaseWarm      = "warm up"
 	PhaseStop      = "stop services"
 	PhaseSnapshot  = "snapshot"
@@ -33,6 +35,8 @@ const (
 	labelBase   = "base"
 	labelRecipe = "recipe"
 	labelFile   = "recipe-file"
+	// labelScratch is when the files below were last made from a base image.
+	labelScratch = "from-scratch"
 )
 
 // buildError is a failure as people see it.
@@ -70,6 +74,12 @@ type work struct {
 	source  recipe.Source
 	base    BaseImage
 	machine *Machine
+
+	before  *snapshot.Manifest // the snapshot in use, where it can be read
+	daily   bool               // it is time to begin from scratch, with a fresh base
+	from    *snapshot.Manifest // the snapshot that this build goes on from; nil: from scratch
+	scratch time.Time          // when the files below were made from a base image
+	moved   Moved
 }
 
 // run carries one build to its end, which it records.
@@ -93,13 +103,7 @@ func (b *Builder) run(ctx context.Context, j job) {
 	}
 	w := &work{b: b, id: id, req: j.req, log: log}
 	snap, err := w.do(ctx)
-	if w.machine != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
-		if closeErr := w.machine.Close(clean); closeErr != nil {
-			b.deps.Log.Error("the sandbox of a build is not removed", "build", id, "sandbox", w.machine.ID(), "error", closeErr)
-		}
-		cancel()
-	}
+	w.clear(ctx)
 	log.close()
 	switch cause := context.Cause(ctx); {
 	case err == nil:
@@ -113,6 +117,19 @@ func (b *Builder) run(ctx context.Context, j job) {
 	default:
 		b.finish(ctx, id, core.BuildFailed, "", w.failure(err))
 	}
+}
+
+// clear removes the sandbox, if there is one.
+func (w *work) clear(ctx context.Context) {
+	if w.machine == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
+	defer cancel()
+	if err := w.machine.Close(ctx); err != nil {
+		w.b.deps.Log.Error("the sandbox of a build is not removed", "build", w.id, "sandbox", w.machine.ID(), "error", err)
+	}
+	w.machine = nil
 }
 
 // failure turns an error into what people see, and death by a limit into that.
@@ -172,6 +189,7 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	if err := w.fetch(ctx); err != nil {
 		return "", err
 	}
+	w.look(ctx)
 	if err := w.phase(ctx, PhaseBase, func(p *core.Phase) error { return w.baseImage(ctx, p) }); err != nil {
 		return "", failed("base_failed", err)
 	}
@@ -179,10 +197,8 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 		w.report(ctx, core.Phase{Name: PhaseUnchanged, Cached: true, Detail: string(snap)})
 		return snap, nil
 	}
-	if err := w.launch(ctx); err != nil {
-		return "", failed("start_failed", err)
-	}
-	if err := w.install(ctx); err != nil {
+	w.plan(ctx)
+	if err := w.prepare(ctx); err != nil {
 		return "", err
 	}
 	return w.freeze(ctx)
@@ -249,7 +265,7 @@ func (w *work) fetch(ctx context.Context) error {
 func (w *work) baseImage(ctx context.Context, p *core.Phase) error {
 	var err error
 	w.base, err = w.b.deps.Base(ctx, BaseRequest{
-		Base: w.recipe.Base, Packages: w.recipe.Packages, Fresh: w.req.Fresh,
+		Base: w.recipe.Base, Packages: w.recipe.Packages, Fresh: w.req.Fresh, Since: w.baseSince(),
 		Progress: func(line string) { w.log.line(line) },
 	})
 	p.Cached, p.Detail = w.base.Cached, w.recipe.Base
@@ -258,11 +274,8 @@ func (w *work) baseImage(ctx context.Context, p *core.Phase) error {
 
 // unchanged finds the snapshot that this build would make again.
 func (w *work) unchanged(ctx context.Context) core.SnapshotID {
-	if w.req.Fresh || w.env.Snapshot == "" {
-		return ""
-	}
-	m, err := w.b.deps.Snapshots.Get(ctx, w.env.Snapshot)
-	if err != nil || m.Commit != w.commit || m.Labels[labelBase] != w.base.Digest || m.Labels[labelRecipe] != w.recipe.BuildDigest() {
+	m := w.before
+	if w.req.Fresh || w.daily || m == nil || m.Commit != w.commit || m.Labels[labelBase] != w.base.Digest || m.Labels[labelRecipe] != w.recipe.BuildDigest() {
 		return ""
 	}
 	_, release, err := w.b.deps.Snapshots.Acquire(ctx, w.env.Snapshot)
@@ -280,21 +293,39 @@ func (w *work) launch(ctx context.Context) error {
 		layers = append(layers, snapshot.Layer{Base: w.base.Digest, Path: dir})
 	}
 	w.log.phase(PhaseSandbox)
-	var err error
-	w.machine, err = w.b.deps.Launcher.Launch(ctx, LaunchRequest{
+	req := LaunchRequest{
 		Base: layers, Image: w.base.Image, Purpose: PurposeBuild, Owner: string(w.id), Policy: &w.recipe.BuildNetwork,
 		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: func(p core.Phase) { w.report(ctx, p) },
-	})
+	}
+	if w.from != nil {
+		req.Snapshot, req.Base, req.Image = w.from.ID, nil, snapshot.Image{}
+	}
+	var err error
+	w.machine, err = w.b.deps.Launcher.Launch(ctx, req)
 	return err
 }
 
 func (w *work) checkout(ctx context.Context) error {
-	return w.machine.CheckoutMirror(ctx, w.mirror, Checkout{Commit: w.commit, Branch: w.branch, Base: w.branch})
+	c := Checkout{Commit: w.commit, Branch: w.branch, Base: w.branch}
+	if w.from != nil {
+		// What setup left beside git is as good as what it installed.
+		c.Have, c.KeepNew = []string{w.from.Commit}, true
+	}
+	return w.machine.CheckoutMirror(ctx, w.mirror, c)
 }
 
-// install runs everything that the recipe asks for.
+// install starts a sandbox and runs everything that the recipe asks for.
 func (w *work) install(ctx context.Context) error {
-	if !w.base.Installed {
+	if err := w.launch(ctx); err != nil {
+		return failed("start_failed", err)
+	}
+	if w.from != nil && w.from.Memory != nil {
+		// The services are to find the tree as it is after the checkout.
+		if err := w.machine.StopServices(ctx); err != nil {
+			return failed("start_failed", err)
+		}
+	}
+	if !w.base.Installed && w.from == nil {
 		if err := w.phase(ctx, PhasePackages, func(p *core.Phase) error {
 			p.Detail = strings.Join(w.recipe.Packages, " ")
 			return w.command(ctx, "packages_failed", guest.Command{
@@ -308,16 +339,8 @@ func (w *work) install(ctx context.Context) error {
 	if err := w.phase(ctx, PhaseCheckout, func(*core.Phase) error { return w.checkout(ctx) }); err != nil {
 		return failed("checkout_failed", w.machine.Explain(ctx, err))
 	}
-	for i, step := range w.recipe.Setup {
-		name := PhaseRecipeRun
-		if step.Name != "" && len(w.recipe.Setup) > 1 {
-			name = fmt.Sprintf("%s: %s", PhaseRecipeRun, step.Name)
-		} else if len(w.recipe.Setup) > 1 {
-			name = fmt.Sprintf("%s %d", PhaseRecipeRun, i+1)
-		}
-		if err := w.phase(ctx, name, func(*core.Phase) error { return w.step(ctx, "setup_failed", step) }); err != nil {
-			return err
-		}
+	if err := w.setup(ctx); err != nil {
+		return err
 	}
 	if len(w.recipe.Services) > 0 {
 		if err := w.phase(ctx, PhaseServices, func(p *core.Phase) error { return w.services(ctx, p) }); err != nil {
@@ -360,6 +383,11 @@ func (w *work) services(ctx context.Context, p *core.Phase) error {
 		w.b.event(ctx, w.id, core.EventService, core.ServiceData{Service: s.Name, State: s.State, Detail: clip(s.Detail, 500)})
 	}
 	p.Detail = strings.Join(serviceNames(w.recipe), ", ")
+	return w.serviceFailed(err)
+}
+
+// serviceFailed tells how a service broke that was to become ready.
+func (w *work) serviceFailed(err error) error {
 	svc, ok := errors.AsType[*ServiceError](err)
 	if !ok {
 		return failed("service_failed", err)
@@ -376,15 +404,11 @@ func (w *work) services(ctx context.Context, p *core.Phase) error {
 }
 
 func (w *work) step(ctx context.Context, code string, step recipe.Step) error {
-	cmd := guest.Command{Argv: step.Argv, Dir: w.recipe.Path(step.Dir), User: w.machine.User(), Timeout: step.Timeout, Merge: true}
 	shown := strings.Join(step.Argv, " ")
 	if step.Run != "" {
-		cmd.Argv, shown = []string{"sh", "-e", "-c", step.Run}, step.Run
+		shown = step.Run
 	}
-	if cmd.Timeout <= 0 {
-		cmd.Timeout = w.b.opts.SetupTimeout
-	}
-	return w.command(ctx, code, cmd, shown)
+	return w.command(ctx, code, w.machine.stepCommand(step, w.b.opts.SetupTimeout), shown)
 }
 
 // command runs a command to its end; all it prints goes to the log. The error
@@ -428,6 +452,7 @@ func (w *work) freeze(ctx context.Context) (core.SnapshotID, error) {
 			Environment: w.env.ID, Build: w.id, Commit: w.commit,
 			Labels: map[string]string{
 				labelBase: w.base.Digest, labelRecipe: w.recipe.BuildDigest(), labelFile: w.source.File,
+				labelScratch: w.scratch.UTC().Format(time.RFC3339Nano),
 			},
 		})
 		p.Detail = string(snap.ID)

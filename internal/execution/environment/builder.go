@@ -23,6 +23,7 @@ type BaseRequest struct {
 	Base     string
 	Packages []string
 	Fresh    bool         // look for a newer one
+	Since    time.Time    // or for a newer one than one that was made before this moment
 	Progress func(string) // a line for people; may be nil
 }
 
@@ -74,6 +75,7 @@ type BuildRequest struct {
 	Ref    string      `json:"ref"`    // branch, tag or commit; default the default branch
 	Fresh  bool        `json:"fresh"`  // even if nothing has changed, and with a fresh base image
 	By     core.Author `json:"by"`
+	Why    string      `json:"why,omitempty"` // what made the platform ask; "" for people
 }
 
 // Builder executes recipes.

@@ -16,8 +16,7 @@ func (d *decoder) dependencies(root *strictyaml.Node, r Recipe) {
 		services[s.Name] = s
 	}
 	known := slices.Sorted(maps.Keys(services))
-	check := func(part, name string, after []string) {
-		where := place(root, part, name, "after")
+	check := func(where *strictyaml.Node, after []string) {
 		for i, a := range after {
 			if _, ok := services[a]; ok {
 				continue
@@ -34,10 +33,17 @@ func (d *decoder) dependencies(root *strictyaml.Node, r Recipe) {
 		}
 	}
 	for _, s := range r.Services {
-		check("services", s.Name, s.After)
+		check(place(root, "services", s.Name, "after"), s.After)
 	}
 	for _, p := range r.Pages {
-		check("pages", p.Name, p.After)
+		check(place(root, "pages", p.Name, "after"), p.After)
+	}
+	for i, s := range r.OnSync {
+		where := root.Get("on_sync")
+		if where != nil && i < len(where.Items) {
+			where = place(where.Items[i], "after")
+		}
+		check(where, s.After)
 	}
 	if cycle := findCycle(r.Services); cycle != nil {
 		d.faults.Add(place(root, "services", cycle[0], "after"), "services wait for each other: %s", strings.Join(cycle, " -> "))

@@ -24,16 +24,14 @@ const (
 // Keys of each part of drydock.yaml. The schema and the documentation are held
 // to them by tests.
 var (
-	topKeys     = []string{"base", "packages", "env", "user", "workspace", "setup", "services", "checks", "pages", "warm", "ports", "refresh", "limits", "network"}
+	topKeys     = []string{"base", "packages", "env", "user", "workspace", "setup", "services", "checks", "pages", "warm", "on_sync", "ports", "refresh", "max_age", "limits", "network"}
 	serviceKeys = []string{"run", "ready", "port", "after", "restart", "user", "env", "dir", "timeout"}
 	checkKeys   = []string{"run", "fix", "changed", "files", "report", "dir", "env", "timeout", "required"}
 	pageKeys    = []string{"url", "viewport", "wait", "after"}
 	warmKeys    = []string{"run", "dir", "timeout"}
+	syncKeys    = []string{"run", "when", "after", "dir", "timeout"}
 	limitKeys   = []string{"cpu", "memory", "pids", "disk", "lifetime"}
 	networkKeys = []string{"allow", "build"}
-	// reservedKeys will mean something later; using them now is a fault, so
-	// that no file changes its meaning under an update.
-	reservedKeys = []string{"on_sync"}
 )
 
 // Parse reads a drydock.yaml. The error names every fault with its line.
@@ -91,12 +89,16 @@ func (d *decoder) recipe(n *strictyaml.Node) Recipe {
 			d.named(v, "page", func(name string, v *strictyaml.Node) { r.Pages = append(r.Pages, d.page(name, v)) })
 		case "warm":
 			r.Warm = d.warm(v)
+		case "on_sync":
+			r.OnSync = d.onSync(v)
 		case "ports":
 			for _, item := range d.list(v, "ports") {
 				r.Ports = append(r.Ports, d.port(item))
 			}
 		case "refresh":
 			r.Refresh = d.refresh(v)
+		case "max_age":
+			r.MaxAge = d.maxAge(v)
 		case "limits":
 			r.Limits = d.limits(v)
 		case "network":
@@ -117,8 +119,6 @@ func (d *decoder) each(n *strictyaml.Node, what string, keys []string, f func(ke
 		switch {
 		case slices.Contains(keys, p.Key):
 			f(p.Key, p.Value)
-		case slices.Contains(reservedKeys, p.Key):
-			d.faults.Add(p.At, "key %q is reserved for a later version", p.Key)
 		default:
 			hint := "known keys: " + strings.Join(keys, ", ")
 			if near := nearest(p.Key, keys); near != "" {
@@ -505,6 +505,13 @@ func (d *decoder) refresh(n *strictyaml.Node) time.Duration {
 		return 0
 	}
 	return d.duration(n, "refresh", time.Minute, 365*24*time.Hour)
+}
+
+func (d *decoder) maxAge(n *strictyaml.Node) time.Duration {
+	if n.Kind == strictyaml.String && n.Text == "never" {
+		return Never
+	}
+	return d.duration(n, "max_age", time.Minute, 365*24*time.Hour)
 }
 
 func (d *decoder) limits(n *strictyaml.Node) core.Limits {

@@ -21,6 +21,7 @@ const (
 	DefaultWidth        = 1280
 	DefaultHeight       = 800
 	Registries          = "registries" // in a network list: this host's package registries
+	Never               = time.Duration(-1)
 )
 
 // Recipe is everything a repository says about its environment.
@@ -35,9 +36,11 @@ type Recipe struct {
 	Checks       []Check            `json:"checks,omitempty"`
 	Pages        []Page             `json:"pages,omitempty"`
 	Warm         *Step              `json:"warm,omitempty"`
-	Ports        []int              `json:"ports,omitempty"` // forwarded without a service of ours
-	Refresh      time.Duration      `json:"refresh_ns"`      // 0: never by itself
-	Limits       core.Limits        `json:"limits"`          // zero fields: the host's defaults
+	Ports        []int              `json:"ports,omitempty"`      // forwarded without a service of ours
+	Refresh      time.Duration      `json:"refresh_ns"`           // 0: never by itself
+	MaxAge       time.Duration      `json:"max_age_ns,omitempty"` // of a snapshot that is used in silence; 0: the host's; Never: any
+	OnSync       []Sync             `json:"on_sync,omitempty"`    // instead of setup, where the tree has moved
+	Limits       core.Limits        `json:"limits"`               // zero fields: the host's defaults
 	Network      core.NetworkPolicy `json:"network"`
 	BuildNetwork core.NetworkPolicy `json:"build_network"`
 
@@ -52,6 +55,21 @@ type Step struct {
 	Argv    []string      `json:"argv,omitempty"`
 	Dir     string        `json:"dir,omitempty"` // below the workspace
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
+}
+
+// Sync is a command that is run when the tree has moved from the commit of a
+// snapshot to another one.
+type Sync struct {
+	Step
+	When  []string `json:"when,omitempty"`  // patterns of changed files; always when empty
+	After []string `json:"after,omitempty"` // services that must be ready; else none has been started
+}
+
+// Wanted says whether it is run after these files have changed.
+func (s Sync) Wanted(changed []string) bool {
+	return len(s.When) == 0 || slices.ContainsFunc(changed, func(file string) bool {
+		return slices.ContainsFunc(s.When, func(glob string) bool { return Match(glob, file) })
+	})
 }
 
 // Service is a process that runs as long as the sandbox does.
@@ -110,10 +128,12 @@ type Page struct {
 func (r Recipe) Digest() string { return digest(r) }
 
 // BuildDigest names what a build depends on: it stays when only checks, pages,
-// limits, refreshing or the network of sessions change.
+// limits, refreshing, what follows a moved tree or the network of sessions
+// change.
 func (r Recipe) BuildDigest() string {
 	r.Checks, r.Pages, r.Ports = nil, nil, nil
-	r.Refresh, r.Limits, r.Network = 0, core.Limits{}, core.NetworkPolicy{}
+	r.Refresh, r.MaxAge, r.OnSync = 0, 0, nil
+	r.Limits, r.Network = core.Limits{}, core.NetworkPolicy{}
 	return digest(r)
 }
 

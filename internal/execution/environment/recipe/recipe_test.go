@@ -38,6 +38,11 @@ pages:
   home: {url: "http://127.0.0.1:3000/", viewport: 1024x768, wait: 500ms, after: [web]}
   cart: {url: "http://127.0.0.1:3000/cart", wait: "#total"}
 warm: {run: npm test, timeout: 5m}
+on_sync:
+  - npm run codegen
+  - {run: npm ci, when: package-lock.json, timeout: 10m}
+  - {run: npm run migrate, when: ["db/**", "*.sql"], after: [db], dir: web}
+max_age: 3d
 ports: [9229]
 refresh: 2d
 limits: {cpu: 1.5, memory: 4GiB, disk: 20 GB, pids: 500, lifetime: 8h}
@@ -69,7 +74,12 @@ func TestParseEverything(t *testing.T) {
 			{Name: "cart", URL: "http://127.0.0.1:3000/cart", Width: 1280, Height: 800, Selector: "#total"},
 		},
 		Warm:  &Step{Name: "warm", Run: "npm test", Timeout: 5 * time.Minute},
-		Ports: []int{9229}, Refresh: 48 * time.Hour,
+		Ports: []int{9229}, Refresh: 48 * time.Hour, MaxAge: 72 * time.Hour,
+		OnSync: []Sync{
+			{Step: Step{Name: "on_sync 1", Run: "npm run codegen"}},
+			{Step: Step{Name: "on_sync 2", Run: "npm ci", Timeout: 10 * time.Minute}, When: []string{"package-lock.json"}},
+			{Step: Step{Name: "on_sync 3", Run: "npm run migrate", Dir: "web"}, When: []string{"db/**", "*.sql"}, After: []string{"db"}},
+		},
 		Limits:       core.Limits{CPU: 1.5, Memory: 4 << 30, Disk: 20e9, Pids: 500, Lifetime: 8 * time.Hour},
 		Network:      core.NetworkPolicy{Allow: []string{"registries", "api.example.com", "*.example.org:8443"}},
 		BuildNetwork: core.NetworkPolicy{Allow: []string{"registries", "api.example.com", "*.example.org:8443"}},
@@ -95,8 +105,8 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	closed, err := Parse("drydock.yaml", []byte("base: debian:bookworm\nnetwork: {allow: [], build: []}\nrefresh: never\nsetup: [a, b]\n"))
-	if err != nil || len(closed.Network.Allow)+len(closed.BuildNetwork.Allow) != 0 || closed.Refresh != 0 || len(closed.Setup) != 2 {
+	closed, err := Parse("drydock.yaml", []byte("base: debian:bookworm\nnetwork: {allow: [], build: []}\nrefresh: never\nmax_age: never\nsetup: [a, b]\n"))
+	if err != nil || len(closed.Network.Allow)+len(closed.BuildNetwork.Allow) != 0 || closed.Refresh != 0 || closed.MaxAge != Never || len(closed.Setup) != 2 {
 		t.Errorf("%+v %v", closed, err)
 	}
 }
@@ -105,7 +115,7 @@ func TestAllFaultsAreNamed(t *testing.T) {
 	src := `base: debian:Bookworm
 pakages: [git]
 packages: [-git, "a b", git, git]
-on_sync: x
+on_sync: [{when: []}, {run: x, when: "../a", after: [dbb], often: yes}, 5]
 workspace: src
 services:
   Web: {run: x}
@@ -134,7 +144,8 @@ env: {1A: x, B: [1], DRYDOCK_X: y}
 		`drydock.yaml:3:12: "-git" is not the name of a package`,
 		`drydock.yaml:3:18: "a b" is not`,
 		`drydock.yaml:3:30: package "git" is listed twice`,
-		`drydock.yaml:4:1: key "on_sync" is reserved`,
+		`drydock.yaml:4:11: on_sync has no run`, `drydock.yaml:4:18: when names no files`, `drydock.yaml:4:38: pattern "../a" is not`,
+		`drydock.yaml:4:54: "dbb" is not a service`, `unknown key "often" in on_sync`, `drydock.yaml:4:73: a command of on_sync must be text`,
 		`drydock.yaml:5:12: workspace "src" is not an absolute directory`,
 		`"Web" is not a name for a service`,
 		`drydock.yaml:8:7: service db has no run`,
@@ -375,6 +386,7 @@ func TestSchemaFitsTheParser(t *testing.T) {
 		"checks":   {keys(s.Properties["checks"].AdditionalProperties), sorted(checkKeys)},
 		"pages":    {keys(s.Properties["pages"].AdditionalProperties), sorted(pageKeys)},
 		"warm":     {keys(s.Properties["warm"]), sorted(warmKeys)},
+		"on_sync":  {keys(s.Properties["on_sync"].Items), sorted(syncKeys)},
 		"limits":   {keys(s.Properties["limits"]), sorted(limitKeys)},
 		"network":  {keys(s.Properties["network"]), sorted(networkKeys)},
 	} {
@@ -446,7 +458,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(raw)
-	for _, keys := range [][]string{topKeys, serviceKeys, checkKeys, pageKeys, warmKeys, limitKeys, networkKeys, reservedKeys} {
+	for _, keys := range [][]string{topKeys, serviceKeys, checkKeys, pageKeys, warmKeys, syncKeys, limitKeys, networkKeys} {
 		for _, k := range keys {
 			if !strings.Contains(doc, "`"+k+"`") {
 				t.Errorf("key %s is not documented", k)

@@ -30,7 +30,12 @@ func Schema() *jsonschema.Schema {
 			"warm": objectSchema("run once when the environment is built, to fill caches", []string{"run"}, map[string]*jsonschema.Schema{
 				"run": textSchema("command, given to a shell"), "dir": dirSchema(), "timeout": durationSchema("then the build fails", "20m"),
 			}),
-			"ports":   listSchema("more ports that people may open", portSchema()),
+			"ports": listSchema("more ports that people may open", portSchema()),
+			"on_sync": {
+				Types: []string{"string", "array", "null"}, Items: syncSchema(),
+				Description: "commands that are run, instead of setup, when the tree has moved from the commit of a snapshot to another one",
+			},
+			"max_age": textSchema("a session that starts from an older snapshot says so; never: any age is fine; default: the daemon's max_snapshot_age", "7d"),
 			"refresh": durationSchema("how often the environment is built anew when its branch has moved; never: not by itself", "30m"),
 			"limits": objectSchema("of one sandbox; what is absent is the host's default", nil, map[string]*jsonschema.Schema{
 				"cpu":      {Type: "number", Minimum: new(0.1), Maximum: new(1024.0), Description: "cores"},
@@ -82,6 +87,17 @@ func pageSchema() *jsonschema.Schema {
 		"wait":     textSchema("before the picture: a time after loading, or a CSS selector that must be visible", "500ms", "#cart"),
 		"after":    listSchema("services that must be ready; all when absent", textSchema("a service")),
 	})
+}
+
+func syncSchema() *jsonschema.Schema {
+	s := objectSchema("a command, or a command with the files that it is for", []string{"run"}, map[string]*jsonschema.Schema{
+		"run":     textSchema("command, given to a shell"),
+		"when":    {Types: []string{"string", "array"}, Items: textSchema("a pattern"), MinItems: new(1), Description: "run only when a changed file fits one of these patterns; always when absent", Examples: []any{"package-lock.json", []any{"db/migrations/**"}}},
+		"after":   listSchema("services that must be ready first; otherwise no service has been started", textSchema("a service")),
+		"dir":     dirSchema(),
+		"timeout": durationSchema("then it has failed", "30m"),
+	})
+	return eitherSchema(s, "string", "object")
 }
 
 func textSchema(description string, examples ...any) *jsonschema.Schema {
