@@ -56,7 +56,7 @@ func TestAFullHost(t *testing.T) {
 	if want := "waits for disk: the disk of the state directory has only 4 GiB left (reserve 10 GiB): place 1 of 1"; err != nil || got.Reason != want || got.State != core.SessionQueued {
 		t.Errorf("the session is %s (%s), %v; want %s", got.State, got.Reason, err, want)
 	}
-	build, err := c.CreateBuild(t.Context(), api.CreateBuild{Name: env.Name, Fresh: true})
+	build, err := c.CreateBuild(t.Context(), api.CreateBuild{Name: env.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

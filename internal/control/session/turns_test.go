@@ -117,7 +117,7 @@ func TestNobodyStarvesBehindAHundredPrompts(t *testing.T) {
 		t.Errorf("order %v", order)
 	}
 	mu.Unlock()
-	if got := d.get(last.ID).Reason; !strings.HasSuffix(got, "of 98; 1 session runs (limit 1)") && !strings.HasSuffix(got, "of 99") {
+	if got := d.get(last.ID).Reason; !strings.HasPrefix(got, "waits for a runner: place 9") { // another one may run by now
 		t.Errorf("later: %q", got)
 	}
 	// A place that changes is no event.
