@@ -20,6 +20,8 @@ type Capacity interface {
 	Enter(ctx context.Context, id core.SessionID, resumed bool) (leave func(), lack string)
 	// Lack says what a session that enters now would miss; "" is nothing.
 	Lack(ctx context.Context, resumed bool) string
+	// Waits says what a sandbox of this session or run waits for; "" is nothing.
+	Waits(owner string) string
 }
 
 // turn is a prompt in the order in which prompts run.
@@ -204,6 +206,7 @@ func (s *Service) Queue(ctx context.Context) (waiting, running int, err error) {
 // wait for and where they stand. It is worked out whenever somebody looks, and
 // stored nowhere: a place changes with everybody else's.
 func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
+	s.tellWaits(list)
 	if !slices.ContainsFunc(list, func(v core.Session) bool { return mayWait(v.State) && s.local(v.ID) == nil }) {
 		return nil
 	}
@@ -249,6 +252,26 @@ func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
 		list[i].Reason = placeTold(v.Reason, what, told, why)
 	}
 	return nil
+}
+
+// tellWaits puts into the reason of sessions that run here that a sandbox of
+// theirs, or a room of their proof, waits for the host.
+func (s *Service) tellWaits(list []core.Session) {
+	if s.capacity == nil {
+		return
+	}
+	for i, v := range list {
+		r := s.local(v.ID)
+		if r == nil || !mayWait(v.State) {
+			continue
+		}
+		for _, owner := range []string{string(v.ID), string(r.job.Run.ID)} {
+			if what := s.capacity.Waits(owner); what != "" {
+				list[i].Reason += "; a sandbox of it waits for " + what
+				break
+			}
+		}
+	}
 }
 
 // mayWait is every state in which a prompt may wait for a runner: queued, or

@@ -85,6 +85,7 @@ type Keeper struct {
 	changed chan struct{} // closed when something was given back
 	refused time.Time     // when a new session was last turned away
 	told    string        // state that the log has
+	opened  time.Time     // when it was first seen to be over
 }
 
 type measured struct {
@@ -156,10 +157,21 @@ func (k *Keeper) look(ctx context.Context) {
 	k.tell(ctx)
 }
 
+// settled is how long there must be room before the log says so.
+const settled = 10 * time.Second
+
 // tell writes into the log when the state changes.
 func (k *Keeper) tell(ctx context.Context) {
 	s := k.state()
-	if k.told == word(s) {
+	now := time.Now()
+	switch {
+	case s.Kind != "":
+		k.opened = time.Time{}
+	case k.opened.IsZero():
+		k.opened = now
+	}
+	// Full is told at once, room when it lasts: the state moves with every session.
+	if k.told == word(s) || s.Kind == "" && now.Sub(k.opened) < settled {
 		return
 	}
 	k.told = word(s)
@@ -215,6 +227,18 @@ func (k *Keeper) Lack(ctx context.Context, resumed bool) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lacks(k.rankOf(resumed), k.floor(Session, true)).String()
+}
+
+// Waits says what a sandbox of this owner waits for; "" is nothing.
+func (k *Keeper) Waits(owner string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.waiting {
+		if w.Owner == owner && w.lack.Kind != "" {
+			return w.lack.String()
+		}
+	}
+	return ""
 }
 
 func (k *Keeper) rankOf(resumed bool) int {
