@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"drydock/internal/config"
 	"drydock/internal/core"
@@ -27,7 +28,8 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		State: cfg.StateDir, Listen: cfg.Listen, Environ: environ, Log: log,
 		Limits: cfg.Limits.Core(), Budget: cfg.Budget.Core(),
 		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds,
-		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
+		MaxSnapshotAge: time.Duration(cfg.MaxSnapshotAge),
+		Reruns:         cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.No = http, https, no

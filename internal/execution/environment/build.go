@@ -12,6 +12,7 @@ import (
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/gitcmd/mirror"
+	"drydock/internal/store"
 )
 
 // Names of a build's phases, besides those of Launch.
@@ -111,9 +112,7 @@ func (b *Builder) run(ctx context.Context, j job) {
 	case errors.Is(cause, errStopped):
 		b.finish(ctx, id, core.BuildStopped, "", &core.Failure{Code: "stopped", Message: "somebody asked for it to stop"})
 	case ctx.Err() != nil:
-		b.finish(ctx, id, core.BuildFailed, "", &core.Failure{
-			Code: "interrupted", Message: "the daemon ended while it ran", Hint: "build again",
-		})
+		b.finish(ctx, id, core.BuildFailed, "", interrupted())
 	default:
 		b.finish(ctx, id, core.BuildFailed, "", w.failure(err))
 	}
@@ -242,6 +241,9 @@ func (w *work) fetch(ctx context.Context) error {
 	if err != nil {
 		return failed("fetch_failed", err)
 	}
+	if err := w.seen(ctx); err != nil {
+		return err
+	}
 	if w.env, err = db.UpdateEnvironment(ctx, w.env.ID, func(e *core.Environment) error {
 		e.DefaultBranch = w.branch
 		return nil
@@ -256,10 +258,31 @@ func (w *work) fetch(ctx context.Context) error {
 	if err != nil {
 		return failed("recipe_invalid", err)
 	}
+	if _, err := db.UpdateFreshness(ctx, w.env.ID, func(row *store.Freshness) error {
+		row.Refresh, row.MaxAge = w.recipe.Refresh, w.recipe.MaxAge
+		return nil
+	}); err != nil {
+		return err
+	}
 	for _, warning := range w.recipe.Warnings {
 		w.warn(ctx, "recipe", warning)
 	}
 	return nil
+}
+
+// seen remembers where the base branch stands.
+func (w *work) seen(ctx context.Context) error {
+	head, err := w.mirror.Resolve(ctx, "refs/heads/"+w.branch)
+	if err != nil {
+		return failed("fetch_failed", err)
+	}
+	_, err = w.b.deps.DB.UpdateFreshness(ctx, w.env.ID, func(row *store.Freshness) error {
+		if row.Head != head {
+			row.Head, row.HeadSeen = head, time.Now().UTC()
+		}
+		return nil
+	})
+	return err
 }
 
 func (w *work) baseImage(ctx context.Context, p *core.Phase) error {
