@@ -49,6 +49,13 @@ func (j jail) Attach(ctx context.Context, id core.SandboxID, policy *core.Networ
 }
 
 // Detach implements sandbox.Network.
+func (j jail) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
+	a, err := j.n.Hold(ctx, id, policy)
+	return sandbox.Attachment(a), err
+}
+
+func (j jail) Renew(ctx context.Context, id core.SandboxID) error { return j.n.Renew(ctx, id) }
+
 func (j jail) Detach(ctx context.Context, id core.SandboxID) error { return j.n.Detach(ctx, id) }
 
 // List implements sandbox.Network.

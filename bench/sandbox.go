@@ -195,7 +195,7 @@ func (w *base) snapshot(ctx context.Context) (core.SnapshotID, error) {
 	if _, err := m.Guest().Run(ctx, guest.Command{Argv: []string{"sh", "-c", "mkdir -p /workspace && cp -r /etc /workspace/"}}); err != nil {
 		return "", err
 	}
-	row, err := m.Freeze(ctx, snapshot.Draft{})
+	row, err := m.Freeze(ctx, snapshot.Draft{}, environment.FreezeOptions{})
 	return row.ID, err
 }
 

@@ -145,8 +145,30 @@ func (n *Network) Attach(ctx context.Context, id core.SandboxID, policy *core.Ne
 		n.egress.Drop(id)
 		return Attachment{}, err
 	}
-	return Attachment{Namespace: n.jail.Namespace(id), Address: m.Address, Resolver: netjail.Service, Env: proxyEnv(m)}, nil
+	return n.attachment(m, policy), nil
 }
+
+func (n *Network) attachment(m netjail.Member, policy *core.NetworkPolicy) Attachment {
+	return Attachment{Namespace: n.jail.Namespace(m.ID), Address: m.Address, Resolver: netjail.Service, Env: proxyEnv(m.Address, policy)}
+}
+
+// Hold is Attach for a sandbox that is to get a policy later: what it will see
+// is that of the policy, but nothing leaves until Attach is called.
+func (n *Network) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error) {
+	if err := n.Check(policy); err != nil {
+		return Attachment{}, err
+	}
+	m, err := n.jail.Attach(ctx, id, netjail.Grant{}, func(m netjail.Member) { n.egress.Set(m.ID, m.Address, nil) })
+	if err != nil {
+		n.egress.Drop(id)
+		return Attachment{}, err
+	}
+	n.egress.Set(id, m.Address, nil) // what was open under an earlier policy is cut
+	return n.attachment(m, policy), nil
+}
+
+// Renew makes a sandbox's namespace fit for another start of it.
+func (n *Network) Renew(ctx context.Context, id core.SandboxID) error { return n.jail.Renew(ctx, id) }
 
 // SetPolicy changes what a sandbox may reach. Open flows that are no longer
 // allowed are cut.
@@ -221,12 +243,12 @@ func (n *Network) Teardown(ctx context.Context) error {
 
 // proxyEnv points programs that honour these variables to the explicit proxy,
 // where a denial can be read. The others are captured anyway.
-func proxyEnv(m netjail.Member) []string {
-	if m.Grant.Policy == nil {
+func proxyEnv(address netip.Addr, policy *core.NetworkPolicy) []string {
+	if policy == nil {
 		return nil
 	}
 	proxy := "http://" + netip.AddrPortFrom(netjail.Service, netjail.ExplicitPort).String()
-	direct := strings.Join([]string{"localhost", "127.0.0.1", "::1", m.Address.String()}, ",")
+	direct := strings.Join([]string{"localhost", "127.0.0.1", "::1", address.String()}, ",")
 	var env []string
 	for _, name := range []string{"http_proxy", "https_proxy"} {
 		env = append(env, name+"="+proxy, strings.ToUpper(name)+"="+proxy)

@@ -112,6 +112,28 @@ func (j *Jail) build(m *Member) error {
 	return j.changeTable(nil, m)
 }
 
+// Renew gives the sandbox's end of the wire its address and route back, which
+// gVisor takes away when it starts. The grant stays as it is.
+func (j *Jail) Renew(ctx context.Context, id core.SandboxID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer j.ids.lock(id)()
+	m, ok := j.member(id)
+	if !ok {
+		return core.E("netjail.renew", core.NotFound, nil, "sandbox %s has no network", id)
+	}
+	ns, err := openNamespace(j.Namespace(id))
+	if err == nil {
+		defer ns.Close()
+		err = addressSandbox(int(ns.Fd()), m, j.claim.block.gateway(m.Slot))
+	}
+	if err != nil {
+		return core.E("netjail.renew", core.Unavailable, err, "make the network of %s fit for another start", id)
+	}
+	return nil
+}
+
 func (j *Jail) changeTable(old, fresh *Member) error {
 	j.tableMu.Lock()
 	defer j.tableMu.Unlock()

@@ -150,6 +150,14 @@ func plugSandbox(router *netlink.Handle, sandboxFd int, m *Member, gateway netip
 	if _, err := address(router, veth.Name, gateway, 30); err != nil {
 		return err
 	}
+	if err := addressSandbox(sandboxFd, m, gateway); err != nil {
+		return err
+	}
+	return waitUp(router, veth.Name)
+}
+
+// addressSandbox gives the sandbox's end its address and its way out.
+func addressSandbox(sandboxFd int, m *Member, gateway netip.Addr) error {
 	s, err := handleAt(sandboxFd)
 	if err != nil {
 		return err
@@ -160,10 +168,10 @@ func plugSandbox(router *netlink.Handle, sandboxFd int, m *Member, gateway netip
 		return err
 	}
 	route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice()}
-	if err := s.RouteAdd(route); err != nil {
+	if err := s.RouteReplace(route); err != nil {
 		return fmt.Errorf("default route of the sandbox: %w", err)
 	}
-	return errors.Join(waitUp(s, sandboxName), waitUp(router, veth.Name))
+	return waitUp(s, sandboxName)
 }
 
 // waitUp waits until the kernel has noticed that a wire carries: what is sent

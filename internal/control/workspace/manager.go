@@ -225,7 +225,7 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 
 // freeze makes the files of a machine, living or dead, the session's snapshot.
 func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine) (core.Snapshot, error) {
-	snap, err := machine.Freeze(ctx, snapshot.Draft{Environment: s.Environment, Session: s.ID, Commit: s.Head})
+	snap, err := machine.Freeze(ctx, snapshot.Draft{Environment: s.Environment, Session: s.ID, Commit: s.Head}, environment.FreezeOptions{})
 	if err != nil {
 		return core.Snapshot{}, err
 	}

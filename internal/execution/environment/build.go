@@ -200,7 +200,28 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	if err := w.prepare(ctx); err != nil {
 		return "", err
 	}
-	return w.freeze(ctx)
+	snap, err := w.freeze(ctx)
+	if err != nil {
+		return "", err
+	}
+	w.remember(ctx, snap)
+	return snap, nil
+}
+
+// remember adds the running services to the snapshot. Without them it is as
+// good, only slower: the build does not fail for it.
+func (w *work) remember(ctx context.Context, snap core.SnapshotID) {
+	if err := w.machine.Close(ctx); err != nil { // it holds the place of this build
+		w.warn(ctx, WarnMemoryLost, err.Error())
+		return
+	}
+	w.log.phase(PhaseMemory)
+	err := w.b.deps.Launcher.TakeMemory(ctx, MemoryRequest{
+		Snapshot: snap, Recipe: &w.recipe, Owner: string(w.id), Report: func(p core.Phase) { w.report(ctx, p) },
+	})
+	if err != nil && ctx.Err() == nil {
+		w.warn(ctx, WarnMemoryLost, "services will start from the files: "+err.Error())
+	}
 }
 
 // fetch brings the mirror up to date, fixes the commit and reads the recipe.
@@ -477,7 +498,7 @@ func (w *work) freeze(ctx context.Context) (core.SnapshotID, error) {
 				labelBase: w.base.Digest, labelRecipe: w.recipe.BuildDigest(), labelFile: w.source.File,
 				labelScratch: w.scratch.UTC().Format(time.RFC3339Nano),
 			},
-		})
+		}, FreezeOptions{})
 		p.Detail = string(snap.ID)
 		return err
 	})

@@ -15,6 +15,7 @@ type conns struct {
 	mu   sync.Mutex
 	open map[*conn]struct{}
 	dead bool
+	held chan struct{} // closed when new ones are let through again; nil: they are
 }
 
 type conn struct {
@@ -26,22 +27,73 @@ func newConns() *conns { return &conns{open: map[*conn]struct{}{}} }
 
 // dial opens one more with f.
 func (c *conns) dial(ctx context.Context, f func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	if c.isDead() {
-		return nil, errDead()
+	for {
+		if err := c.pass(ctx); err != nil {
+			return nil, err
+		}
+		raw, err := f(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if out, err := c.add(raw); out != nil || err != nil {
+			return out, err
+		}
 	}
-	raw, err := f(ctx)
-	if err != nil {
-		return nil, err
-	}
+}
+
+// add is nil without an error when the sandbox was stopped meanwhile.
+func (c *conns) add(raw net.Conn) (net.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead {
+	switch {
+	case c.dead:
 		_ = raw.Close()
 		return nil, errDead()
+	case c.held != nil:
+		_ = raw.Close()
+		return nil, nil
 	}
 	out := &conn{raw, c}
 	c.open[out] = struct{}{}
 	return out, nil
+}
+
+// pass waits while the sandbox is stopped.
+func (c *conns) pass(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		held, dead := c.held, c.dead
+		c.mu.Unlock()
+		switch {
+		case dead:
+			return errDead()
+		case held == nil:
+			return nil
+		}
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hold closes all, because they do not survive what is about to happen, and
+// keeps new ones waiting until release is called.
+func (c *conns) hold() (release func()) {
+	held := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = held
+	for one := range c.open {
+		_ = one.Conn.Close()
+	}
+	return func() {
+		c.mu.Lock()
+		c.held = nil
+		c.mu.Unlock()
+		close(held)
+	}
 }
 
 func errDead() error {

@@ -713,11 +713,11 @@ func TestFreezeAndGoOn(t *testing.T) {
 	b := w.build(environment.BuildRequest{})
 	m := w.launch(environment.LaunchRequest{})
 	w.shell(m, "echo work >work.txt")
-	row, err := m.Freeze(t.Context(), snapshot.Draft{Session: "ses_1"})
+	row, err := m.Freeze(t.Context(), snapshot.Draft{Session: "ses_1"}, environment.FreezeOptions{})
 	if err != nil || row.Parent != b.Snapshot || row.State != core.SnapshotReady {
 		t.Fatalf("frozen as %+v, error %v", row, err)
 	}
-	if again, err := m.Freeze(t.Context(), snapshot.Draft{Session: "ses_1"}); err != nil || again.ID != row.ID {
+	if again, err := m.Freeze(t.Context(), snapshot.Draft{Session: "ses_1"}, environment.FreezeOptions{}); err != nil || again.ID != row.ID {
 		t.Errorf("freezing again gives %+v, error %v", again, err)
 	}
 	if err := m.Close(t.Context()); err != nil {
@@ -772,7 +772,7 @@ func TestAdoptAfterARestart(t *testing.T) {
 	if s, err := gone.Status(t.Context()); err != nil || s.State != core.SandboxDead {
 		t.Errorf("the dead one is %+v, error %v", s, err)
 	}
-	row, err := gone.Freeze(t.Context(), snapshot.Draft{})
+	row, err := gone.Freeze(t.Context(), snapshot.Draft{}, environment.FreezeOptions{})
 	if err != nil || row.Parent != b.Snapshot {
 		t.Fatalf("frozen as %+v, error %v", row, err)
 	}

@@ -39,6 +39,10 @@ type SandboxRows interface {
 // Snapshots keeps them.
 type Snapshots interface {
 	Acquire(ctx context.Context, id core.SnapshotID) (layers []string, release func(), err error)
+	AcquireMemory(ctx context.Context, id core.SnapshotID) (overlay.Restorable, func(), error)
+	BeginMemory(ctx context.Context, id core.SnapshotID) (overlay.Pending, error)
+	CommitMemory(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen, services []string) error
+	DropMemory(ctx context.Context, id core.SnapshotID) error
 	Get(ctx context.Context, id core.SnapshotID) (snapshot.Manifest, error)
 	Begin(ctx context.Context, d snapshot.Draft) (overlay.Pending, error)
 	Commit(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen) (core.Snapshot, error)
@@ -127,13 +131,18 @@ type LaunchRequest struct {
 	Env      []string       // of every process, after the recipe's
 	// StartServices starts the recipe's services and waits until they are ready.
 	StartServices bool
-	Report        func(core.Phase) // called after each part; may be nil
+	// FilesOnly leaves a memory image alone.
+	FilesOnly bool
+	Report    func(core.Phase) // called after each part; may be nil
+	// Warn hears of every fall-back, with its reason; may be nil.
+	Warn func(core.WarningData)
 }
 
 // Names of phases that Launch reports.
 const (
 	PhasePlace    = "wait for a place"
 	PhaseSandbox  = "start sandbox"
+	PhaseRestore  = "restore memory"
 	PhaseSetup    = "set up sandbox"
 	PhaseServices = "services ready"
 )
@@ -147,6 +156,9 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	}
 	if req.Report == nil {
 		req.Report = func(core.Phase) {}
+	}
+	if req.Warn == nil {
+		req.Warn = func(core.WarningData) {}
 	}
 	if (req.Snapshot == "") == (len(req.Base) == 0) {
 		return nil, core.E(op, core.Internal, nil, "a sandbox starts from a snapshot or from a base image")
@@ -187,44 +199,21 @@ func (l *Launcher) enter(ctx context.Context, purpose string) (leave func(), err
 
 func (l *Launcher) start(ctx context.Context, m *Machine, req LaunchRequest) error {
 	begin := time.Now()
-	layers, release, err := l.layers(ctx, m, req)
+	restored, err := l.restore(ctx, m, req)
 	if err != nil {
 		return err
 	}
-	defer release()
-	spec := sandbox.Spec{
-		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Hostname: hostname(req), Token: rand.Text(),
-		Limits: l.limits(req.Limits), Network: req.Policy,
+	if !restored {
+		if err := l.fromFiles(ctx, m, req); err != nil {
+			return err
+		}
+		req.Report(core.Phase{Name: PhaseSandbox, Duration: time.Since(begin)})
+	} else {
+		req.Report(core.Phase{Name: PhaseRestore, Duration: time.Since(begin), Detail: strings.Join(serviceNames(m.recipe), ", ")})
 	}
-	// The row comes first, with what is needed to find the rest again.
-	m.handle = sandbox.Handle{
-		Driver: l.deps.Driver.Name(), ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Token: spec.Token,
-		Created: begin.UTC(),
-	}
-	doc, err := m.document()
-	if err != nil {
-		return err
-	}
-	err = l.deps.Rows.CreateSandbox(ctx, store.Sandbox{
-		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, State: core.SandboxCreating, Handle: doc,
-		Created: begin.UTC(), Updated: begin.UTC(),
-	})
-	if err != nil {
-		return err
-	}
-	m.recorded = true
-	h, err := l.deps.Driver.Create(ctx, spec)
-	if err != nil {
-		return err
-	}
-	m.created = true
-	if err := l.running(ctx, m, h); err != nil {
-		return err
-	}
-	req.Report(core.Phase{Name: PhaseSandbox, Duration: time.Since(begin)})
 
 	begin = time.Now()
-	if err := m.setUp(ctx, req.Env); err != nil {
+	if err := l.settle(ctx, m, req); err != nil {
 		return m.Explain(ctx, err)
 	}
 	req.Report(core.Phase{Name: PhaseSetup, Duration: time.Since(begin)})
@@ -237,6 +226,59 @@ func (l *Launcher) start(ctx context.Context, m *Machine, req LaunchRequest) err
 	}
 	req.Report(core.Phase{Name: PhaseServices, Duration: time.Since(begin), Detail: strings.Join(serviceNames(m.recipe), ", ")})
 	return nil
+}
+
+// fromFiles starts a sandbox in which nothing runs yet.
+func (l *Launcher) fromFiles(ctx context.Context, m *Machine, req LaunchRequest) error {
+	layers, release, err := l.layers(ctx, m, req)
+	if err != nil {
+		return err
+	}
+	defer release()
+	m.live, m.from = false, FromFiles
+	return l.create(ctx, m, l.spec(req, layers, nil))
+}
+
+func (l *Launcher) spec(req LaunchRequest, layers []string, image *sandbox.Image) sandbox.Spec {
+	return sandbox.Spec{
+		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Hostname: hostname(req), Token: rand.Text(),
+		Limits: l.limits(req.Limits), Network: req.Policy, Image: image,
+	}
+}
+
+// create records a sandbox and makes it.
+func (l *Launcher) create(ctx context.Context, m *Machine, spec sandbox.Spec) error {
+	// The row comes first, with what is needed to find the rest again.
+	now := time.Now().UTC()
+	m.handle = sandbox.Handle{
+		Driver: l.deps.Driver.Name(), ID: spec.ID, Purpose: spec.Purpose, Owner: spec.Owner, Layers: spec.Layers, Token: spec.Token,
+		Created: now,
+	}
+	doc, err := m.document()
+	if err != nil {
+		return err
+	}
+	if m.recorded {
+		_, err = l.deps.Rows.UpdateSandbox(ctx, spec.ID, func(s *store.Sandbox) error {
+			s.Handle = doc
+			return nil
+		})
+	} else {
+		err = l.deps.Rows.CreateSandbox(ctx, store.Sandbox{
+			ID: spec.ID, Purpose: spec.Purpose, Owner: spec.Owner, State: core.SandboxCreating, Handle: doc,
+			Created: now, Updated: now,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	m.recorded = true
+	h, err := l.deps.Driver.Create(ctx, spec)
+	if err != nil {
+		return err
+	}
+	m.created = true
+	return l.running(ctx, m, h)
 }
 
 func serviceNames(r recipe.Recipe) []string {
@@ -380,6 +422,8 @@ func hostname(req LaunchRequest) string {
 type stored struct {
 	sandbox.Handle
 	Parent core.SnapshotID     `json:"parent,omitempty"`
+	Live   bool                `json:"live,omitempty"`
+	From   string              `json:"from,omitempty"`
 	Base   []snapshot.Layer    `json:"base,omitempty"`
 	Image  snapshot.Image      `json:"image"`
 	Policy *core.NetworkPolicy `json:"policy,omitempty"`
@@ -397,7 +441,7 @@ func parseStored(raw json.RawMessage) (stored, error) {
 
 // document is the row's form of a machine.
 func (m *Machine) document() (json.RawMessage, error) {
-	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
+	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Live: m.live, From: m.from, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
 }
 
 // Adopt finds a sandbox again that was launched before a restart. A dead or
@@ -425,7 +469,7 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 	}
 	m := &Machine{
 		launcher: l, id: id, handle: doc.Handle, recorded: true, created: true,
-		parent: doc.Parent, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
+		parent: doc.Parent, live: doc.Live, from: doc.From, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
 	}
 	m.connect()
 	// It holds a place if one is free; it is not stopped for want of one.

@@ -27,6 +27,8 @@ type Machine struct {
 	recipe   recipe.Recipe
 	policy   *core.NetworkPolicy
 	parent   core.SnapshotID
+	live     bool   // above the running state of parent's memory image
+	from     string // FromFiles, FromMemory
 	base     []snapshot.Layer
 	image    snapshot.Image
 	leave    func() // gives the place back
@@ -51,6 +53,9 @@ func (m *Machine) Recipe() recipe.Recipe { return m.recipe }
 
 // Parent is the snapshot it was started from, or "".
 func (m *Machine) Parent() core.SnapshotID { return m.parent }
+
+// From says how it was started: FromMemory, FromFiles.
+func (m *Machine) From() string { return m.from }
 
 // User is whose name commands of people and agents run under; "" is root.
 func (m *Machine) User() string {
@@ -105,6 +110,7 @@ func (m *Machine) setUp(ctx context.Context, extra []string) error {
 	}
 	setup := guest.Setup{
 		Hostname: hostname(LaunchRequest{Purpose: m.handle.Purpose}),
+		Machine:  m.machineID(),
 		Clock:    time.Now(),
 		Files:    settings.Files,
 		// Later ones win: the image's, the operator's, the recipe's, and last what
@@ -288,52 +294,6 @@ func deathHint(c sandbox.Cause) string {
 		return "raise limits.lifetime in drydock.yaml"
 	}
 	return "start it again; its files are kept"
-}
-
-// Freeze ends what runs inside, in order, and makes the files a snapshot. What
-// draft leaves open is filled in. Afterwards only Close is allowed. If it is
-// interrupted, also by the death of the daemon, it can be called again on the
-// adopted machine and finishes the same snapshot.
-func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft) (core.Snapshot, error) {
-	l := m.launcher
-	s, err := m.Status(ctx)
-	if err != nil {
-		return core.Snapshot{}, err
-	}
-	if s.Frozen != "" {
-		if id := l.deps.Snapshots.FromPath(s.Frozen); id != "" {
-			draft.ID = id
-		}
-	}
-	if draft.Parent == "" {
-		draft.Parent = m.parent
-	}
-	draft.Base, draft.Image = m.base, m.image
-	if draft.Runtime == (snapshot.Runtime{}) {
-		draft.Runtime = l.opts.Runtime
-	}
-	if s.State == core.SandboxRunning {
-		m.quiesce(ctx)
-	}
-	p, err := l.deps.Snapshots.Begin(ctx, draft)
-	if core.Is(err, core.Conflict) && draft.ID != "" && s.State != core.SandboxFrozen {
-		// What was begun was given up at a restart, before any file was moved.
-		draft.ID = ""
-		p, err = l.deps.Snapshots.Begin(ctx, draft)
-	}
-	if err != nil {
-		return core.Snapshot{}, err
-	}
-	frozen, err := l.deps.Driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: p.Into})
-	if err != nil {
-		return core.Snapshot{}, err
-	}
-	row, err := l.deps.Snapshots.Commit(ctx, p.ID, frozen)
-	if err != nil {
-		return core.Snapshot{}, err
-	}
-	l.record(ctx, m.id, core.SandboxFrozen, sandbox.CauseStopped)
-	return row, nil
 }
 
 const quiesceTimeout = 60 * time.Second

@@ -137,7 +137,7 @@ func TestForReal(t *testing.T) {
 		t.Errorf("after a harvest the user cannot commit: %q", got)
 	}
 	w.shell(m, "redis-cli set kept yes >/dev/null; echo work >work.txt")
-	row, err := m.Freeze(t.Context(), snapshot.Draft{})
+	row, err := m.Freeze(t.Context(), snapshot.Draft{}, environment.FreezeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -265,6 +265,30 @@ func (c *Client) Rotate(ctx context.Context, token string) (Health, error) {
 	return h, nil
 }
 
+// Hold prepares for a memory image: what listens is written down for Probe, and
+// token is what the guest demands from then on; this client does not take it
+// over.
+func (c *Client) Hold(ctx context.Context, token string) error {
+	return c.call(ctx, "guest.hold", http.MethodPost, "/v1/hold", nil, TokenRequest{Token: token}, nil, false)
+}
+
+// Probe asks everything that listened when the memory image was taken. A
+// service whose listener does not answer any more is started again; Probe does
+// not wait until it is ready.
+func (c *Client) Probe(ctx context.Context) (Probed, error) {
+	var out Probed
+	err := c.post(ctx, "guest.probe", "/v1/probe", struct{}{}, &out)
+	return out, err
+}
+
+// RestartServices ends those services that run from a directory, and those
+// that come after them, and starts them again. It names them.
+func (c *Client) RestartServices(ctx context.Context, dir string) ([]string, error) {
+	var out []string
+	err := c.call(ctx, "guest.services", http.MethodPost, "/v1/services/reload", nil, PathRequest{Path: dir}, &out, false)
+	return out, err
+}
+
 // Sync writes everything to disk.
 func (c *Client) Sync(ctx context.Context) error {
 	return c.post(ctx, "guest.sync", "/v1/sync", struct{}{}, nil)

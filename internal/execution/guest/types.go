@@ -106,6 +106,14 @@ type ServiceStatus struct {
 	Since    time.Time `json:"since"`
 }
 
+// Probed says what was found after a restore.
+type Probed struct {
+	Listeners int             `json:"listeners"`           // that were there when the image was taken
+	Silent    []string        `json:"silent,omitempty"`    // of them, addresses that do not answer any more
+	Restarted []string        `json:"restarted,omitempty"` // services that were started again because of it
+	Services  []ServiceStatus `json:"services"`
+}
+
 // Setup is handed in once after every start or restore, before anything else
 // runs: identity, environment, files. Calling it again replaces it.
 type Setup struct {
@@ -115,6 +123,9 @@ type Setup struct {
 	Resolver string            `json:"resolver,omitempty"` // /etc/resolv.conf
 	Clock    time.Time         `json:"clock"`
 	Files    []SetupFile       `json:"files,omitempty"` // CA bundle, package manager settings
+	// Machine is the new machine-id, 32 hexadecimal digits; with it the seeds of
+	// random numbers that lie in files are replaced too. "" leaves both.
+	Machine string `json:"machine,omitempty"`
 }
 
 // SetupFile is written atomically. With Sum, the SHA-256 of the content in

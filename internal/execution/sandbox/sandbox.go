@@ -35,7 +35,25 @@ type Spec struct {
 	Limits   core.Limits
 	Network  *core.NetworkPolicy // nil: no network at all
 	Token    string              // what the guest demands of every caller
-	Image    string              // directory of a memory image to restore; "" starts from files
+	Image    *Image              // memory image to restore; nil starts from files
+}
+
+// Image is a memory image: what the memory of a sandbox was at one moment, and
+// all that must be as it was then for it to be restored.
+type Image struct {
+	Dir   string `json:"dir"`   // where its files are
+	Token string `json:"token"` // what drydock-init in it demands, until it is given another
+	Fit   Fit    `json:"fit"`
+}
+
+// Fit is what a memory image is bound to. It may be restored only where each
+// field is the same; of CPU, where all are present.
+type Fit struct {
+	Runtime string   `json:"runtime"`                // digest of the runtime's program
+	Init    string   `json:"init"`                   // digest of drydock-init's program
+	Shape   string   `json:"shape"`                  // digest of what of the specification may not change
+	Network string   `json:"network"`                // mode
+	CPU     []string `json:"cpu_features,omitempty"` // of the processor, sorted
 }
 
 // Handle finds a sandbox again after a restart of the daemon. It is plain data
@@ -92,14 +110,27 @@ type Capabilities struct {
 // FreezeOptions say what a freeze takes. Files are always taken.
 type FreezeOptions struct {
 	Into   string // directory, on the driver's file system, that must not exist yet
-	Memory bool
+	Memory bool   // the memory of all processes too, at the very same moment
+	// Resume, with Memory, lets the sandbox go on afterwards where it was
+	// stopped, under the same ID, address and token, above what was frozen.
+	Resume bool
 }
 
 // Frozen is what a freeze left: Upper holds the files written above the
-// layers (overlayfs form), Image the memory image or "".
+// layers (overlayfs form), Image the memory image that belongs to them. Image
+// is nil where none was asked for, and where none could be had: Lost then says
+// why, and the files are complete all the same.
 type Frozen struct {
 	Upper string
-	Image string
+	Image *Image
+	Lost  string
+}
+
+// Assignment says who a sandbox works for from now on.
+type Assignment struct {
+	Purpose string
+	Owner   string
+	Network *core.NetworkPolicy
 }
 
 // Driver creates, finds again, freezes and destroys sandboxes.
@@ -109,8 +140,21 @@ type Driver interface {
 
 	// Create starts a sandbox and returns once drydock-init answers. A second
 	// Create with one ID is a Conflict. On error nothing is left behind. A
-	// limit of zero is no limit.
+	// limit of zero is no limit. From a memory image everything goes on where
+	// it was; the network is shut until Open.
 	Create(ctx context.Context, spec Spec) (Handle, error)
+
+	// Fits says why a memory image cannot be restored under a spec (Conflict,
+	// NotFound), before anything is started.
+	Fits(ctx context.Context, spec Spec) error
+
+	// Assign gives a sandbox to somebody else, with another policy; its
+	// lifetime begins anew. The network stays, or becomes, shut until Open.
+	Assign(ctx context.Context, id core.SandboxID, to Assignment) (Handle, error)
+
+	// Open puts the policy of a sandbox in force. For one that was made from
+	// files that is so from the start.
+	Open(ctx context.Context, id core.SandboxID) error
 
 	// Recover adopts a sandbox that an earlier process made, and starts
 	// watching it. It is NotFound if nothing of it is left. A dead sandbox is
@@ -130,9 +174,14 @@ type Driver interface {
 	// Freeze stops the sandbox (or finds it dead) and moves its files, and on
 	// request its memory, to opts.Into. It does so at once: services that want
 	// to end in order are stopped through the guest before. Afterwards only
-	// Destroy is allowed. Interrupted at any point, calling it again with the
-	// same options finishes the job. It is NotFound for a sandbox that was
-	// neither created nor recovered by this process.
+	// Destroy is allowed, unless opts.Resume is set. Interrupted at any point,
+	// calling it again with the same options finishes the job. It is NotFound
+	// for a sandbox that was neither created nor recovered by this process.
+	//
+	// A freeze that cannot go on after the files have moved is an error of a
+	// dead sandbox: a Freeze without Resume and Memory into the same place gives
+	// its files. One for which there is no room is Exhausted, and nothing has
+	// happened.
 	Freeze(ctx context.Context, id core.SandboxID, opts FreezeOptions) (Frozen, error)
 
 	// Destroy removes every trace: processes, mounts, network, cgroup, files
@@ -154,6 +203,12 @@ type Network interface {
 	// Attach makes (or finds) the namespace of one sandbox under a policy; nil
 	// means only drydock-init is reachable, from the host, and nothing else.
 	Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error)
+	// Hold is Attach, but nothing is let out until Attach is called.
+	Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error)
+	// Renew puts a namespace back into the state in which a sandbox can be
+	// started in it, after one that was has ended: gVisor takes address and
+	// route away. What it lets out stays as it is.
+	Renew(ctx context.Context, id core.SandboxID) error
 	// Detach removes it; a second call does nothing.
 	Detach(ctx context.Context, id core.SandboxID) error
 	// List names every sandbox with anything left.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/sandbox"
 )
 
 // Format is the version of the manifest that is written.
@@ -50,10 +51,14 @@ type Manifest struct {
 // Layer is one read-only directory: of a snapshot, or of a base image.
 type Layer struct {
 	Snapshot core.SnapshotID `json:"snapshot,omitempty"`
+	Live     bool            `json:"live,omitempty"` // the one that goes with its memory image
 	Base     string          `json:"base,omitempty"` // digest of a base image
 	Path     string          `json:"path,omitempty"` // of the base image on this host
 	Bytes    int64           `json:"bytes"`
 	Files    int             `json:"files"`
+	// Sum is of names, kinds, owners, sizes and times of everything in it; ""
+	// in manifests of old, and for base images.
+	Sum string `json:"sum,omitempty"`
 }
 
 // Runtime is what a memory image depends on, and what made the files.
@@ -69,13 +74,28 @@ type Image struct {
 	User string   `json:"user,omitempty"`
 }
 
-// Memory names a memory image. It may be used only if every field fits.
+// Memory describes a memory image: processes that go on when it is restored.
+// It is a cache: without it the services are started from the files.
 type Memory struct {
-	Runtime     string   `json:"runtime"`      // digest of the program that wrote it
-	Spec        string   `json:"spec"`         // digest of the shape of the sandbox's specification
-	Network     string   `json:"network"`      // mode
-	CPUFeatures []string `json:"cpu_features"` // the host must have all of them
-	Bytes       int64    `json:"bytes"`
+	sandbox.Fit
+
+	Token    string    `json:"token"`              // of drydock-init in it; worth nothing once it is restored
+	Services []string  `json:"services,omitempty"` // that were ready
+	Created  time.Time `json:"created"`
+	Bytes    int64     `json:"bytes"` // of Files
+	Files    []File    `json:"files"`
+
+	// Live are the files that the image goes with: written by the running
+	// services, above the snapshot's layers. Nil where the topmost layer was
+	// frozen with the memory.
+	Live *Layer `json:"live,omitempty"`
+}
+
+// File is one file of a memory image.
+type File struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	Sum   string `json:"sum"` // "crc32c:" and eight hexadecimal digits
 }
 
 // Draft is what is known of a snapshot before its files are frozen.
@@ -90,6 +110,9 @@ type Draft struct {
 	Runtime     Runtime
 	Image       Image
 	Labels      map[string]string
+	// Live says that the sandbox was restored from Parent's memory image: the
+	// files that go with it lie in between.
+	Live bool
 }
 
 // Use says that something needs a snapshot or, for what runs, its layers.
@@ -137,13 +160,37 @@ func (m Manifest) Check() error {
 	if len(m.Labels) > MaxLabels {
 		return core.E(op, core.Invalid, nil, "snapshot %s has %d labels, more than %d", m.ID, len(m.Labels), MaxLabels)
 	}
-	if m.Layers[0].Snapshot != m.ID {
+	if m.Layers[0].Snapshot != m.ID || m.Layers[0].Live {
 		return core.E(op, core.Invalid, nil, "the topmost layer of snapshot %s is not its own", m.ID)
 	}
 	for i, l := range m.Layers {
 		if err := l.check(); err != nil {
 			return core.E(op, core.Invalid, err, "layer %d of snapshot %s", i, m.ID)
 		}
+	}
+	if m.Memory != nil {
+		if err := m.Memory.check(m.ID); err != nil {
+			return core.E(op, core.Invalid, err, "memory image of snapshot %s", m.ID)
+		}
+	}
+	return nil
+}
+
+// maxFiles of a memory image.
+const maxFiles = 16
+
+func (m *Memory) check(id core.SnapshotID) error {
+	const op = "snapshot.check"
+	if len(m.Files) == 0 || len(m.Files) > maxFiles {
+		return core.E(op, core.Invalid, nil, "it has %d files, not 1 to %d", len(m.Files), maxFiles)
+	}
+	for _, f := range m.Files {
+		if f.Bytes < 0 || f.Name == "" || f.Name != filepath.Base(f.Name) || f.Name == "." || f.Name == ".." || len(f.Name) > 100 {
+			return core.E(op, core.Invalid, nil, "%.100q with %d bytes is no file of it", f.Name, f.Bytes)
+		}
+	}
+	if m.Live != nil && (m.Live.Snapshot != id || !m.Live.Live) {
+		return core.E(op, core.Invalid, nil, "the files that go with it are not its own")
 	}
 	return nil
 }
@@ -159,6 +206,9 @@ func (l Layer) check() error {
 		}
 		_, err := core.ParseID[core.SnapshotID]("snp_", string(l.Snapshot))
 		return err
+	}
+	if l.Live {
+		return core.E(op, core.Invalid, nil, "a base image has no memory")
 	}
 	if !filepath.IsAbs(l.Path) || filepath.Clean(l.Path) != l.Path {
 		return core.E(op, core.Invalid, nil, "path %q is not absolute and clean", l.Path)

@@ -11,6 +11,9 @@
 package tree
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -39,22 +42,55 @@ type Use struct {
 
 // Measure adds up a tree. What vanishes meanwhile is not counted.
 func Measure(dir string) (Use, error) {
+	use, _, err := measure(dir, false)
+	return use, err
+}
+
+// Fingerprint is Measure with a sum over the name, kind, rights, owner, size
+// and time of everything in the tree (no times of directories). It tells a tree
+// that was changed by ordinary means from one that was not, without reading any
+// content.
+func Fingerprint(dir string) (Use, string, error) {
+	use, sum, err := measure(dir, true)
+	return use, "tree:" + hex.EncodeToString(sum), err
+}
+
+func measure(dir string, print bool) (Use, []byte, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return Use{}, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return Use{}, nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	m := measurer{links: map[uint64]bool{}}
-	err = m.walk(os.NewFile(uintptr(fd), dir), 0)
-	return m.use, err
+	m := measurer{links: map[uint64]bool{}, print: print}
+	err = m.walk(os.NewFile(uintptr(fd), dir), "", 0)
+	return m.use, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, m.sum[0]), m.sum[1]), err
 }
 
 type measurer struct {
 	use   Use
 	links map[uint64]bool // inodes with several names, counted once
+
+	print bool
+	sum   [2]uint64 // of a hash for each entry, so that their order does not matter
+	buf   []byte
 }
 
-// walk closes dir.
-func (m *measurer) walk(dir *os.File, depth int) error {
+func (m *measurer) add(path string, st *unix.Stat_t) {
+	size, sec, nsec := st.Size, st.Mtim.Sec, st.Mtim.Nsec
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		size, sec, nsec = 0, 0, 0
+	}
+	m.buf = append(m.buf[:0], path...)
+	m.buf = append(m.buf, 0)
+	for _, v := range []uint64{uint64(st.Mode), uint64(st.Uid), uint64(st.Gid), uint64(size), uint64(sec), uint64(nsec), st.Rdev} {
+		m.buf = binary.BigEndian.AppendUint64(m.buf, v)
+	}
+	h := sha256.Sum256(m.buf)
+	m.sum[0] += binary.BigEndian.Uint64(h[:8])
+	m.sum[1] += binary.BigEndian.Uint64(h[8:16])
+}
+
+// walk closes dir, whose path below the top is path.
+func (m *measurer) walk(dir *os.File, path string, depth int) error {
 	defer dir.Close()
 	if depth > MaxDepth {
 		return ErrTooDeep
@@ -62,7 +98,7 @@ func (m *measurer) walk(dir *os.File, depth int) error {
 	for {
 		names, err := dir.Readdirnames(1024)
 		for _, name := range names {
-			if err := m.entry(dir, name, depth); err != nil {
+			if err := m.entry(dir, path, name, depth); err != nil {
 				return err
 			}
 		}
@@ -75,12 +111,16 @@ func (m *measurer) walk(dir *os.File, depth int) error {
 	}
 }
 
-func (m *measurer) entry(dir *os.File, name string, depth int) error {
+func (m *measurer) entry(dir *os.File, path, name string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil //nolint:nilerr // gone again
 	}
 	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if m.print {
+		path += "/" + name
+		m.add(path, &st)
+	}
 	if st.Nlink > 1 && !isDir {
 		if m.links[st.Ino] {
 			return nil
@@ -96,7 +136,7 @@ func (m *measurer) entry(dir *os.File, name string, depth int) error {
 	if err != nil {
 		return nil //nolint:nilerr // gone, or replaced by something else
 	}
-	return m.walk(os.NewFile(uintptr(fd), name), depth+1)
+	return m.walk(os.NewFile(uintptr(fd), name), path, depth+1)
 }
 
 // Remove deletes a tree that nobody uses any more, however deep it is: a part

@@ -31,6 +31,9 @@ func (s *Supervisor) machineRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, _ *http.Request) { s.reply(w, s.health(), nil) })
 	mux.HandleFunc("POST /v1/setup", call(s, s.applySetup))
 	mux.HandleFunc("POST /v1/token", call(s, s.rotate))
+	mux.HandleFunc("POST /v1/hold", call(s, s.hold))
+	//nolint:contextcheck // services outlive the request that restarts them
+	mux.HandleFunc("POST /v1/probe", call(s, func(ctx context.Context, _ empty) (guest.Probed, error) { return s.probe(ctx) }))
 	mux.HandleFunc("POST /v1/sync", call(s, func(context.Context, empty) (empty, error) {
 		unix.Sync()
 		return empty{}, nil
@@ -50,6 +53,10 @@ func (s *Supervisor) machineRoutes(mux *http.ServeMux) {
 	//nolint:contextcheck // services outlive the request that restarts them
 	mux.HandleFunc("POST /v1/services/restart", call(s, func(_ context.Context, in guest.NameRequest) (empty, error) {
 		return empty{}, s.services.restart(in.Name)
+	}))
+	//nolint:contextcheck // services outlive the request that restarts them
+	mux.HandleFunc("POST /v1/services/reload", call(s, func(_ context.Context, in guest.PathRequest) ([]string, error) {
+		return s.services.reload(in.Path)
 	}))
 	mux.HandleFunc("POST /v1/services/stop", call(s, func(ctx context.Context, _ empty) (empty, error) {
 		s.services.stopAll(ctx)
@@ -128,6 +135,9 @@ func (s *Supervisor) applySetup(_ context.Context, in guest.Setup) (guest.SetupR
 		warn("host name", s.writeWhole("/etc/hostname", 0o644, []byte(in.Hostname+"\n")))
 	}
 	warn("hosts", s.writeWhole("/etc/hosts", 0o644, hostsFile(in)))
+	if in.Machine != "" {
+		s.newIdentity(in.Machine, warn)
+	}
 	if in.Resolver != "" {
 		warn("resolver", s.writeWhole("/etc/resolv.conf", 0o644, resolverFile(in.Resolver)))
 	}
@@ -144,6 +154,9 @@ func checkSetup(in guest.Setup) error {
 	}
 	if len(in.Hostname) > 64 || strings.Trim(in.Hostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
 		return core.E(op, core.Invalid, nil, "host name %q", clip(in.Hostname, 80))
+	}
+	if in.Machine != "" && (len(in.Machine) != 32 || strings.Trim(in.Machine, "0123456789abcdef") != "") {
+		return core.E(op, core.Invalid, nil, "machine id %q", clip(in.Machine, 80))
 	}
 	for name, addr := range in.Hosts {
 		if _, err := netip.ParseAddr(addr); err != nil || strings.ContainsAny(name, " \t\r\n#") || name == "" {

@@ -343,9 +343,16 @@ func (s *Supervisor) stdin(w http.ResponseWriter, r *http.Request) {
 // token replaces the token: after a restore of a memory image, the clone must
 // not answer to what its siblings answer to.
 func (s *Supervisor) rotate(_ context.Context, in guest.TokenRequest) (guest.Health, error) {
-	if len(in.Token) < 16 || len(in.Token) > 1024 || strings.ContainsAny(in.Token, " \r\n") {
-		return guest.Health{}, core.E("guest.rotate", core.Invalid, nil, "a token of %d bytes", len(in.Token))
+	if err := checkToken(in.Token); err != nil {
+		return guest.Health{}, err
 	}
 	s.setToken(in.Token)
 	return s.health(), nil
+}
+
+func checkToken(token string) error {
+	if len(token) < 16 || len(token) > 1024 || strings.ContainsAny(token, " \r\n") {
+		return core.E("guest.rotate", core.Invalid, nil, "a token of %d bytes", len(token))
+	}
+	return nil
 }

@@ -500,14 +500,22 @@ func (v *services) restart(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	v.stopOne(ctx, old)
-	fresh := &service{def: old.def, status: guest.ServiceStatus{
-		Name: name, State: stateWaiting, Restarts: old.status.Restarts + 1, Since: time.Now().UTC(),
-	}}
+	v.relaunch(old)
+	return nil
+}
+
+// relaunch puts a fresh service in the place of one that has ended. The lock op
+// is held.
+func (v *services) relaunch(old *service) {
 	v.mu.Lock()
-	v.list[i] = fresh
+	fresh := &service{def: old.def, status: guest.ServiceStatus{
+		Name: old.def.Name, State: stateWaiting, Restarts: old.status.Restarts + 1, Since: time.Now().UTC(),
+	}}
+	if i := slices.Index(v.list, old); i >= 0 {
+		v.list[i] = fresh
+	}
 	v.mu.Unlock()
 	v.launch(fresh)
-	return nil
 }
 
 // serviceStatus answers at once, or with ms when one has failed, all are ready

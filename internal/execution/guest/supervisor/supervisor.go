@@ -62,6 +62,7 @@ type Supervisor struct {
 	instance string
 	baseEnv  []string
 	setup    guest.Setup
+	held     []listener // what listened at the last hold
 }
 
 // New prepares a supervisor; nothing runs before Serve.

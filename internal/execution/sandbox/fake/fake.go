@@ -57,6 +57,8 @@ type box struct {
 	mu     sync.Mutex
 	status sandbox.Status
 	frozen string // Into
+	image  *sandbox.Image
+	moving chan struct{} // closed instead of done: the sandbox goes on afterwards
 	stop   context.CancelFunc
 	done   chan struct{} // closed when it no longer runs
 }
@@ -132,6 +134,9 @@ func (b *box) end(cause sandbox.Cause, detail string) {
 // Options of one driver.
 type Options struct {
 	Network sandbox.Network // optional; its Env and Resolver are handed on, its address is not used
+	// Memory makes the driver take memory images and restore them. No process
+	// goes on in them: who restores one finds the files alone.
+	Memory bool
 }
 
 // Driver makes a driver in the world, as a daemon does when it starts. It
@@ -159,7 +164,9 @@ var _ sandbox.Driver = (*Driver)(nil)
 func (d *Driver) Name() string { return name }
 
 // Capabilities implements sandbox.Driver.
-func (d *Driver) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{} }
+func (d *Driver) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{Memory: d.opts.Memory, Fork: d.opts.Memory}
+}
 
 // Close implements sandbox.Driver.
 func (d *Driver) Close() error {
@@ -209,8 +216,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Handle,
 	d.learn(spec.ID, true)
 
 	err := d.world.Faults.before(ctx, Create)
+	if err == nil && spec.Image != nil {
+		err = d.Fits(ctx, spec)
+	}
 	if err == nil {
-		err = d.start(ctx, b)
+		err = d.start(ctx, b, "127.0.0.1:0")
 	}
 	if err == nil {
 		err = d.world.Faults.after(ctx, Create)
@@ -240,14 +250,11 @@ func check(spec sandbox.Spec) error {
 			return core.E(op, core.NotFound, err, "layer %q of sandbox %s is not a directory", layer, spec.ID)
 		}
 	}
-	if spec.Image != "" {
-		return core.E(op, core.Unavailable, nil, "this driver does not restore memory images")
-	}
 	return nil
 }
 
 // start copies the layers and serves the guest.
-func (d *Driver) start(ctx context.Context, b *box) error {
+func (d *Driver) start(ctx context.Context, b *box, address string) error {
 	root := d.world.Root(b.spec.ID)
 	if err := compose(ctx, b.spec.Layers, root); err != nil {
 		return err
@@ -257,14 +264,18 @@ func (d *Driver) start(ctx context.Context, b *box) error {
 		Layers: b.spec.Layers,
 	}
 	if d.opts.Network != nil {
-		a, err := d.opts.Network.Attach(ctx, b.spec.ID, b.spec.Network)
+		attach := d.opts.Network.Attach
+		if b.spec.Image != nil {
+			attach = d.opts.Network.Hold
+		}
+		a, err := attach(ctx, b.spec.ID, b.spec.Network)
 		if err != nil {
 			return err
 		}
 		h.Env, h.Resolver = a.Env, a.Resolver
 	}
 	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
+	ln, err := lc.Listen(ctx, "tcp4", address)
 	if err != nil {
 		return err
 	}
@@ -296,6 +307,11 @@ func (d *Driver) start(ctx context.Context, b *box) error {
 func (b *box) ended(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.moving != nil {
+		close(b.moving)
+		b.moving = nil
+		return
+	}
 	if b.status.State == core.SandboxRunning {
 		b.status.State = core.SandboxDead
 		if b.status.Cause == sandbox.CauseNone {
@@ -397,7 +413,7 @@ func (d *Driver) Dial(ctx context.Context, id core.SandboxID, port int) (net.Con
 // Freeze implements sandbox.Driver.
 func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.FreezeOptions) (sandbox.Frozen, error) {
 	const op = "fake.freeze"
-	if opts.Memory {
+	if opts.Memory && !d.opts.Memory {
 		return sandbox.Frozen{}, core.E(op, core.Unavailable, nil, "this driver does not take memory images")
 	}
 	b, err := d.find(op, id)
@@ -411,7 +427,8 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	}
 	frozen := sandbox.Frozen{Upper: filepath.Join(opts.Into, "upper")}
 	switch s := b.state(); {
-	case s.State == core.SandboxFrozen && b.frozen == opts.Into:
+	case s.State == core.SandboxFrozen && b.frozen == opts.Into, opts.Resume && b.frozen == opts.Into:
+		frozen.Image = b.image
 		return frozen, nil
 	case s.State == core.SandboxFrozen:
 		return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s is already frozen into %s", id, b.frozen)
@@ -423,8 +440,21 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 			return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "%s exists already", opts.Into)
 		}
 	}
-	b.end(sandbox.CauseStopped, "frozen")
-	<-b.done
+	if opts.Resume && b.state().State != core.SandboxRunning {
+		return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s has no memory to go on from", id)
+	}
+	memory := opts.Memory && b.state().State == core.SandboxRunning
+	if opts.Resume {
+		moved := make(chan struct{})
+		b.mu.Lock()
+		b.moving = moved
+		b.stop()
+		b.mu.Unlock()
+		<-moved
+	} else {
+		b.end(sandbox.CauseStopped, "frozen")
+		<-b.done
+	}
 	b.frozen = opts.Into
 	b.mu.Lock()
 	b.status.Frozen = opts.Into
@@ -432,9 +462,26 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	if err := d.move(b, opts.Into, frozen.Upper); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.Internal, err, "files of sandbox %s", id)
 	}
-	b.mu.Lock()
-	b.status.State = core.SandboxFrozen
-	b.mu.Unlock()
+	if memory {
+		if frozen.Image, err = d.remember(b, opts.Into); err != nil {
+			return sandbox.Frozen{}, core.E(op, core.Internal, err, "memory of sandbox %s", id)
+		}
+		b.image = frozen.Image
+	}
+	if opts.Resume {
+		b.spec.Layers = append([]string{frozen.Upper}, b.spec.Layers...)
+		address := b.handle.Guest.String()
+		b.mu.Lock()
+		b.status.Frozen = ""
+		b.mu.Unlock()
+		if err := d.start(ctx, b, address); err != nil {
+			return sandbox.Frozen{}, core.E(op, core.Internal, err, "sandbox %s cannot go on", id)
+		}
+	} else {
+		b.mu.Lock()
+		b.status.State = core.SandboxFrozen
+		b.mu.Unlock()
+	}
 	if err := d.world.Faults.after(ctx, Freeze); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.KindOf(err), err, "sandbox %s", id)
 	}

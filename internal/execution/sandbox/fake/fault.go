@@ -18,6 +18,8 @@ const (
 	Freeze  Op = "freeze"
 	Destroy Op = "destroy"
 	List    Op = "list"
+	Fits    Op = "fits"
+	Assign  Op = "assign"
 	Notice  Op = "notice" // of the end of a sandbox, by the driver: only a Hang has an effect
 )
 

@@ -1,6 +1,8 @@
 package runsc
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -45,9 +47,37 @@ var capabilities = [...]string{
 	"CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE",
 }
 
-// bundle writes the OCI bundle of a sandbox.
-func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment) error {
+// bundle writes the OCI bundle of a sandbox; init is the file of drydock-init.
+func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment, init string) error {
 	p := d.paths(spec.ID)
+	data, err := json.MarshalIndent(d.config(spec, net, p, init), "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(p.bundle(), "config.json"), data, 0o600) // it holds the token
+}
+
+// shape is a digest of all that gVisor demands to be the same when a memory
+// image is restored. What may differ (paths on the host, names, the
+// environment, the control group) is not in it.
+func (d *Driver) shape(spec sandbox.Spec) string {
+	c := d.config(spec, sandbox.Attachment{}, paths{}, "")
+	for i := range c.Mounts {
+		c.Mounts[i].Source = ""
+	}
+	for i := range c.Linux.Namespaces {
+		c.Linux.Namespaces[i].Path = ""
+	}
+	c.Process.Env, c.Hostname, c.Root, c.Linux.CgroupsPath, c.Linux.Resources = nil, "", nil, "", nil
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "" // cannot be: it was made from plain values
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func (d *Driver) config(spec sandbox.Spec, net sandbox.Attachment, p paths, init string) specs.Spec {
 	caps := capabilities[:]
 	config := specs.Spec{
 		Version:  "1.1.0",
@@ -62,7 +92,7 @@ func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment) error {
 			},
 			Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: openFilesSoft, Hard: openFilesHard}},
 		},
-		Mounts: d.mounts(spec, p),
+		Mounts: mounts(spec, p, init),
 		Linux: &specs.Linux{
 			CgroupsPath: d.cgroups.path(spec.ID),
 			Namespaces: []specs.LinuxNamespace{
@@ -75,14 +105,10 @@ func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment) error {
 		},
 	}
 	d.limit(&config, spec.Limits)
-	data, err := json.MarshalIndent(config, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(p.bundle(), "config.json"), data, 0o600) // it holds the token
+	return config
 }
 
-func (d *Driver) mounts(spec sandbox.Spec, p paths) []specs.Mount {
+func mounts(spec sandbox.Spec, p paths, init string) []specs.Mount {
 	return []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc"},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
@@ -91,7 +117,7 @@ func (d *Driver) mounts(spec sandbox.Spec, p paths) []specs.Mount {
 		}},
 		// gVisor would put memory there; from the root it is part of a snapshot.
 		{Destination: "/tmp", Type: "bind", Source: filepath.Join(p.root(), "tmp"), Options: []string{"bind", "rw"}},
-		{Destination: initPath, Type: "bind", Source: d.opts.Init, Options: []string{"bind", "ro"}},
+		{Destination: initPath, Type: "bind", Source: init, Options: []string{"bind", "ro"}},
 	}
 }
 

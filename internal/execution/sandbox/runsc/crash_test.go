@@ -34,6 +34,23 @@ type fixedNetwork struct{ at sandbox.Attachment }
 func (n fixedNetwork) Attach(context.Context, core.SandboxID, *core.NetworkPolicy) (sandbox.Attachment, error) {
 	return n.at, nil
 }
+
+func (n fixedNetwork) Hold(context.Context, core.SandboxID, *core.NetworkPolicy) (sandbox.Attachment, error) {
+	return n.at, nil
+}
+
+func (n fixedNetwork) Renew(ctx context.Context, _ core.SandboxID) error {
+	for _, args := range [][]string{
+		{"addr", "replace", n.at.Address.String() + "/30", "dev", "eth0"},
+		{"link", "set", "eth0", "up"},
+		{"route", "replace", "default", "via", n.at.Resolver.String()},
+	} {
+		if out, err := exec.CommandContext(ctx, "ip", append([]string{"-n", filepath.Base(n.at.Namespace)}, args...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %v: %w: %s", args, err, out)
+		}
+	}
+	return nil
+}
 func (n fixedNetwork) Detach(context.Context, core.SandboxID) error   { return nil }
 func (n fixedNetwork) List(context.Context) ([]core.SandboxID, error) { return nil, nil }
 

@@ -32,6 +32,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Handle,
 	if err := d.check(&spec); err != nil {
 		return sandbox.Handle{}, err
 	}
+	if err := d.Fits(ctx, spec); err != nil {
+		return sandbox.Handle{}, err
+	}
 	b, fresh := d.claim(spec.ID)
 	if !fresh {
 		return sandbox.Handle{}, core.E(op, core.Conflict, nil, "sandbox %s exists already", spec.ID)
@@ -77,9 +80,6 @@ func (d *Driver) check(spec *sandbox.Spec) error {
 	if spec.Token == "" {
 		return core.E(op, core.Invalid, nil, "sandbox %s has no token for drydock-init", spec.ID)
 	}
-	if spec.Image != "" {
-		return core.E(op, core.Unavailable, nil, "this driver does not restore memory images")
-	}
 	if spec.Hostname == "" {
 		spec.Hostname = "drydock"
 	}
@@ -99,9 +99,13 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	err := b.set(p, false, func(r *record) {
 		*r = record{
 			Version: recordVersion, Instance: d.opts.Instance, Handle: h, State: core.SandboxCreating,
-			Limits: spec.Limits, Policy: spec.Network,
+			Limits: spec.Limits, Policy: spec.Network, Hostname: spec.Hostname, Env: spec.Env,
 		}
 	})
+	if err != nil {
+		return h, err
+	}
+	init, err := d.initFor(spec.Image)
 	if err != nil {
 		return h, err
 	}
@@ -113,7 +117,11 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	var net sandbox.Attachment
 	both, bothCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		net, err = d.deps.Network.Attach(bothCtx, spec.ID, spec.Network)
+		if spec.Image != nil { // what wakes up in it must not reach anything before it is told who it is
+			net, err = d.deps.Network.Hold(bothCtx, spec.ID, spec.Network)
+		} else {
+			net, err = d.deps.Network.Attach(bothCtx, spec.ID, spec.Network)
+		}
 		return err
 	})
 	both.Go(func() error { return mountOverlay(spec.Layers, p.upper(), p.work(), p.root()) })
@@ -123,27 +131,18 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	if err := d.prepareRoot(p, spec, net); err != nil {
 		return h, err
 	}
-	if err := d.bundle(spec, net); err != nil {
+	if err := d.bundle(spec, net, init.path); err != nil {
 		return h, err
 	}
 	h.Guest = netip.AddrPortFrom(net.Address, sandbox.GuestPort)
 	h.Env, h.Resolver = net.Env, net.Resolver
 	prepared := time.Now()
 
-	if err := d.run(ctx, p, spec.ID); err != nil {
+	if err := b.set(p, false, func(r *record) { r.Handle, r.Init = h, init.digest }); err != nil {
 		return h, err
 	}
-	proc, err := p.process()
+	ran, err := d.boot(ctx, b, p, spec.Image)
 	if err != nil {
-		return h, d.deathNote(p, spec.ID, fmt.Errorf("the sandbox ended at once: %w", err))
-	}
-	err = b.set(p, false, func(r *record) { r.Handle, r.Process, r.State = h, proc, core.SandboxRunning })
-	if err != nil {
-		return h, err
-	}
-	d.watch(ctx, b, proc)
-	ran := time.Now()
-	if err := d.answer(ctx, b, h); err != nil {
 		return h, err
 	}
 	d.deps.Log.Debug("sandbox started", "sandbox", spec.ID, "purpose", spec.Purpose, "prepare", prepared.Sub(start),
@@ -153,16 +152,53 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 
 // runsc is a command of the tool with the flags that all commands share. Some
 // of them are read again by other commands from the state of the sandbox.
-func (d *Driver) runsc(ctx context.Context, args ...string) *exec.Cmd {
+func (d *Driver) runsc(ctx context.Context, program string, args ...string) *exec.Cmd {
 	flags := []string{"--root=" + d.runscRoot, "--log-format=json"}
-	cmd := exec.CommandContext(ctx, d.opts.Runsc, append(flags, args...)...)
+	cmd := exec.CommandContext(ctx, program, append(flags, args...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Dir = "/"
 	return cmd
 }
 
+// boot starts the sandbox of a record, from its files or from a memory image,
+// and returns when drydock-init answers to the token of the record.
+func (d *Driver) boot(ctx context.Context, b *box, p paths, image *sandbox.Image) (ran time.Time, err error) {
+	h := b.record().Handle
+	if err := d.run(ctx, p, h.ID, image); err != nil {
+		return ran, err
+	}
+	proc, err := p.process()
+	if err != nil {
+		return ran, d.deathNote(p, h.ID, fmt.Errorf("the sandbox ended at once: %w", err))
+	}
+	err = b.set(p, false, func(r *record) { r.Process, r.State = proc, core.SandboxRunning })
+	if err != nil {
+		return ran, err
+	}
+	d.watch(ctx, b, proc)
+	ran = time.Now()
+	token := h.Token
+	if image != nil {
+		token = image.Token
+	}
+	return ran, d.answer(ctx, b, token)
+}
+
+// flags of runsc for starting a sandbox; they must be the same at a restore.
+var startFlags = []string{
+	"--network=" + networkMode,
+	"--overlay2=none",                  // every write is on the host at once
+	"--file-access=exclusive",          // nobody else writes there
+	"--file-access-mounts=exclusive",   // nor in /tmp
+	"--allow-live-tcp-migration=false", // clones must not share connections
+	"--allow-suid",                     // sudo works; it is gVisor's root, not the host's
+	"--host-settings=ignore",
+}
+
+const networkMode = "sandbox"
+
 // run starts the sandbox and returns when PID 1 has been started.
-func (d *Driver) run(ctx context.Context, p paths, id core.SandboxID) error {
+func (d *Driver) run(ctx context.Context, p paths, id core.SandboxID, image *sandbox.Image) error {
 	// A file, not a pipe: the sandbox keeps these streams.
 	out, err := os.OpenFile(p.output(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
@@ -171,16 +207,18 @@ func (d *Driver) run(ctx context.Context, p paths, id core.SandboxID) error {
 	defer out.Close()
 	d.making.RLock()
 	defer d.making.RUnlock()
-	cmd := d.runsc(ctx,
-		"--log="+p.log(),
-		"--network=sandbox",
-		"--overlay2=none",                  // every write is on the host at once
-		"--file-access=exclusive",          // nobody else writes there
-		"--file-access-mounts=exclusive",   // nor in /tmp
-		"--allow-live-tcp-migration=false", // clones must not share connections
-		"--allow-suid",                     // sudo works; it is gVisor's root, not the host's
-		"--host-settings=ignore",
-		"run", "--bundle="+p.bundle(), "--detach", "--pid-file="+p.pidFile(), string(id))
+	args := append([]string{"--log=" + p.log()}, startFlags...)
+	program := d.opts.Runsc
+	if image == nil {
+		args = append(args, "run")
+	} else {
+		args = append(args, "restore", "--image-path="+image.Dir)
+		if program, err = d.runscFor(image.Fit.Runtime); err != nil {
+			return err
+		}
+	}
+	args = append(args, "--bundle="+p.bundle(), "--detach", "--pid-file="+p.pidFile(), string(id))
+	cmd := d.runsc(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
@@ -219,13 +257,14 @@ func (d *Driver) deathNote(p paths, id core.SandboxID, err error) error {
 	return core.E("runsc.create", core.Internal, fmt.Errorf("%w: %s", err, said), "")
 }
 
-// answer waits until drydock-init answers. A connection that is not accepted
-// at once is dropped for a new one: the kernel would repeat its first packet
-// only after a second.
-func (d *Driver) answer(ctx context.Context, b *box, h sandbox.Handle) error {
+// answer waits until drydock-init answers to a token, and makes it demand the
+// one of the record. A connection that is not accepted at once is dropped for a
+// new one: the kernel would repeat its first packet only after a second.
+func (d *Driver) answer(ctx context.Context, b *box, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.opts.StartTimeout)
 	defer cancel()
-	client := guest.NewTCPClient(h.Guest, h.Token)
+	h := b.record().Handle
+	client := guest.NewTCPClient(h.Guest, token)
 	defer client.Close()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -234,20 +273,25 @@ func (d *Driver) answer(ctx context.Context, b *box, h sandbox.Handle) error {
 		_, err := client.Health(try)
 		cancelTry()
 		if err == nil {
-			return nil
+			break
 		}
 		if k := core.KindOf(err); k == core.Conflict || k == core.Invalid {
 			return err // it answers, but not to us
 		}
 		select {
 		case <-tick.C:
-		case <-b.done:
+		case <-b.ended():
 			s := d.status(b)
 			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once: %s", s.Cause))
 		case <-ctx.Done():
 			return core.E("runsc.create", core.Unavailable, err, "drydock-init does not answer at %s", h.Guest)
 		}
 	}
+	if token == h.Token {
+		return nil
+	}
+	_, err := client.Rotate(ctx, h.Token)
+	return err
 }
 
 const (

@@ -62,6 +62,9 @@ type Driver struct {
 
 	mu    sync.Mutex
 	boxes map[core.SandboxID]*box
+
+	programs programs
+	features func() ([]string, error) // of this machine's processor
 }
 
 var _ sandbox.Driver = (*Driver)(nil)
@@ -112,6 +115,8 @@ func New(deps Deps, opts Options) (*Driver, error) {
 			return nil, core.E(op, core.Unavailable, err, "state directory %s", dir)
 		}
 	}
+	d.programs = newPrograms(filepath.Join(opts.StateDir, "programs"))
+	d.features = sync.OnceValues(d.readFeatures)
 	d.closed = make(chan struct{})
 	d.close = sync.OnceFunc(func() { close(d.closed) })
 	return d, nil
@@ -122,7 +127,7 @@ func (d *Driver) Name() string { return name }
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{Limits: true}
+	return sandbox.Capabilities{Memory: true, Fork: true, Limits: true}
 }
 
 // box is a sandbox that this process knows.
@@ -133,15 +138,36 @@ type box struct {
 	mu      sync.Mutex
 	rec     record
 	disk    int64
+	moving  bool          // its processes end now only to go on later
 	gone    bool          // destroyed; the box is no longer in the map
 	done    chan struct{} // closed when the sandbox is no longer running
 	watched chan struct{} // closed when the watcher has ended
+	renewed chan struct{} // its lifetime has begun anew
 }
 
 func newBox(id core.SandboxID) *box {
-	b := &box{id: id, op: make(chan struct{}, 1), done: make(chan struct{})}
+	b := &box{id: id, op: make(chan struct{}, 1), done: make(chan struct{}), renewed: make(chan struct{}, 1)}
 	b.op <- struct{}{}
 	return b
+}
+
+// ended is closed when the sandbox is no longer running.
+func (b *box) ended() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
+}
+
+func (b *box) setMoving(moving bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.moving = moving
+}
+
+func (b *box) isMoving() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.moving
 }
 
 // lock takes the right to change the sandbox, or gives up with ctx.
@@ -237,7 +263,7 @@ func (d *Driver) Wait(ctx context.Context, id core.SandboxID) (sandbox.Status, e
 		return sandbox.Status{}, err
 	}
 	select {
-	case <-b.done:
+	case <-b.ended():
 		return d.status(b), nil
 	case <-d.closed:
 		return sandbox.Status{}, core.E("runsc.wait", core.Canceled, nil, "the driver is closing; sandbox %s runs on", id)

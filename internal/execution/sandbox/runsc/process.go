@@ -78,6 +78,16 @@ func (p process) open() *os.File {
 	return f
 }
 
+// alive says whether the process is there.
+func (p process) alive() bool {
+	f := p.open()
+	if f == nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
 // waitExit blocks until the process of pidfd ended; false means that the file
 // was closed or its deadline came first.
 func waitExit(pidfd *os.File) bool {

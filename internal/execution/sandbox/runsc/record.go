@@ -24,11 +24,26 @@ type record struct {
 	Policy   *core.NetworkPolicy `json:"policy,omitempty"`
 	Process  process             `json:"process"`
 	Freeze   *freezeIntent       `json:"freeze,omitempty"`
+	Resumed  *freezeIntent       `json:"resumed,omitempty"` // the last freeze from which it went on
+
+	// Of the specification, for starting it again.
+	Hostname string   `json:"hostname,omitempty"`
+	Env      []string `json:"env,omitempty"`
+	Init     string   `json:"init,omitempty"` // digest of the drydock-init that is mounted
 }
 
 // freezeIntent is written before the first step of a freeze.
 type freezeIntent struct {
-	Into string `json:"into"`
+	Into   string         `json:"into"`
+	Memory bool           `json:"memory,omitempty"`
+	Resume bool           `json:"resume,omitempty"`
+	Token  string         `json:"token,omitempty"` // what the guest has been told to demand
+	Image  *sandbox.Image `json:"image,omitempty"` // once it is complete
+	Lost   string         `json:"lost,omitempty"`
+}
+
+func (f *freezeIntent) frozen() sandbox.Frozen {
+	return sandbox.Frozen{Upper: filepath.Join(f.Into, "upper"), Image: f.Image, Lost: f.Lost}
 }
 
 const recordVersion = 1

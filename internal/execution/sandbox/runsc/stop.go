@@ -170,11 +170,8 @@ func (d *Driver) tidy(ctx context.Context) {
 // Freeze implements sandbox.Driver.
 func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.FreezeOptions) (sandbox.Frozen, error) {
 	const op = "runsc.freeze"
-	if opts.Memory {
-		return sandbox.Frozen{}, core.E(op, core.Unavailable, nil, "this driver does not take memory images")
-	}
-	if !filepath.IsAbs(opts.Into) {
-		return sandbox.Frozen{}, core.E(op, core.Invalid, nil, "freeze into %q: not an absolute path", opts.Into)
+	if !filepath.IsAbs(opts.Into) || opts.Resume && !opts.Memory {
+		return sandbox.Frozen{}, core.E(op, core.Invalid, nil, "freeze %+v: not an absolute path, or going on without memory", opts)
 	}
 	b, err := d.known(op, id)
 	if err != nil {
@@ -184,27 +181,72 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 		return sandbox.Frozen{}, err
 	}
 	defer b.unlock()
-	into := filepath.Clean(opts.Into)
-	if err := d.intend(b, into); err != nil {
+	opts.Into = filepath.Clean(opts.Into)
+	if done := b.record().Resumed; opts.Resume && done != nil && done.Into == opts.Into {
+		return done.frozen(), nil
+	}
+	if err := d.intend(b, opts); err != nil {
 		return sandbox.Frozen{}, err
 	}
-	frozen := sandbox.Frozen{Upper: filepath.Join(into, "upper")}
-	if b.record().State == core.SandboxFrozen {
-		return frozen, nil
+	rec := b.record()
+	if rec.State == core.SandboxFrozen {
+		return rec.Freeze.frozen(), nil
 	}
-	d.note(b, sandbox.CauseStopped, "frozen")
+	if opts.Memory && rec.State == core.SandboxRunning {
+		lost, err := d.takeMemory(ctx, b)
+		if err != nil {
+			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.KindOf(err), err, "sandbox %s", id))
+		}
+		if lost != "" && opts.Resume && b.record().Process.alive() {
+			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.Unavailable, nil, "memory of sandbox %s: %s", id, lost))
+		}
+		if err := b.set(d.paths(id), false, func(r *record) { r.Freeze.Lost = lost }); err != nil {
+			return sandbox.Frozen{}, core.E(op, core.Internal, err, "record of sandbox %s", id)
+		}
+		if lost != "" && opts.Resume {
+			b.setMoving(false)
+			d.ended(ctx, b, nil)
+			return sandbox.Frozen{}, core.E(op, core.Unavailable, nil, "sandbox %s died when its memory was written: %s", id, lost)
+		}
+	}
+	frozen := b.record().Freeze.frozen()
+	if opts.Resume && frozen.Image == nil {
+		return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s is %s: it has no memory to go on from", id, rec.State)
+	}
+	if !opts.Resume {
+		d.note(b, sandbox.CauseStopped, "frozen")
+		if b.isMoving() { // its watcher has looked away
+			d.ended(ctx, b, nil)
+		}
+	}
 	if err := d.stop(ctx, b); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.KindOf(err), err, "sandbox %s", id)
 	}
-	if err := d.move(b, into, frozen.Upper); err != nil {
+	if err := d.move(b, opts.Into, frozen.Upper, opts.Resume); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.Internal, err, "files of sandbox %s", id)
+	}
+	if opts.Resume {
+		return frozen, d.goOn(ctx, b)
 	}
 	return frozen, nil
 }
 
-// intend checks that the files can go to into, and records it.
-func (d *Driver) intend(b *box, into string) error {
+// giveUp takes back the intent of a freeze that has not touched the files.
+func (d *Driver) giveUp(b *box, cause error) error {
+	into := b.record().Freeze.Into
+	if err := tree.Remove(into); err != nil {
+		d.deps.Log.Warn("an empty place of a freeze stays", "sandbox", b.id, "dir", into, "error", err)
+	}
+	if err := b.set(d.paths(b.id), true, func(r *record) { r.Freeze = nil }); err != nil {
+		return core.E("runsc.freeze", core.Internal, err, "record of sandbox %s", b.id)
+	}
+	return cause
+}
+
+// intend checks that the files can go to opts.Into, and records it.
+func (d *Driver) intend(b *box, opts sandbox.FreezeOptions) error {
 	const op = "runsc.freeze"
+	into := opts.Into
 	p := d.paths(b.id)
 	rec := b.record()
 	if rec.Freeze != nil {
@@ -232,15 +274,19 @@ func (d *Driver) intend(b *box, into string) error {
 		return core.E(op, core.Invalid, nil, "%s is on another file system than sandbox %s", into, b.id).
 			WithHint("keep snapshots and sandboxes under one state directory")
 	}
-	if err := b.set(p, true, func(r *record) { r.Freeze = &freezeIntent{Into: into} }); err != nil {
+	err := b.set(p, true, func(r *record) {
+		r.Freeze = &freezeIntent{Into: into, Memory: opts.Memory, Resume: opts.Resume}
+	})
+	if err != nil {
 		return core.E(op, core.Internal, err, "record of sandbox %s", b.id)
 	}
 	return nil
 }
 
 // move renames the upper directory to its place. Each step may have been done
-// by an earlier, interrupted call.
-func (d *Driver) move(b *box, into, upper string) error {
+// by an earlier, interrupted call. A sandbox that goes on does not wait for the
+// disk: what is needed to find everything again is there already.
+func (d *Driver) move(b *box, into, upper string, goesOn bool) error {
 	p := d.paths(b.id)
 	if err := os.Mkdir(into, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -249,6 +295,9 @@ func (d *Driver) move(b *box, into, upper string) error {
 		if err := os.Rename(p.upper(), upper); err != nil {
 			return err
 		}
+	}
+	if goesOn {
+		return nil
 	}
 	for _, dir := range []string{into, filepath.Dir(into), p.dir} {
 		if err := syncDir(dir); err != nil {
@@ -302,6 +351,9 @@ func (d *Driver) adopt(ctx context.Context, b *box) error {
 	b.mu.Lock()
 	b.rec = rec
 	b.mu.Unlock()
+	if f := rec.Freeze; f != nil && f.Resume && f.Image != nil && rec.State == core.SandboxRunning {
+		return d.adoptMoving(ctx, b)
+	}
 	if !alive {
 		if rec.State == core.SandboxCreating || rec.State == core.SandboxRunning {
 			d.ended(ctx, b, nil)
@@ -325,5 +377,28 @@ func (d *Driver) adopt(ctx context.Context, b *box) error {
 		return core.E(op, core.Internal, err, "record of sandbox %s", b.id)
 	}
 	d.watch(ctx, b, rec.Process)
+	if rec.Freeze != nil && rec.Freeze.Token != "" && rec.Freeze.Image == nil {
+		// The daemon died between telling the guest and stopping it.
+		if err := d.answer(ctx, b, rec.Handle.Token); err != nil {
+			return d.letGo(ctx, b, nil)
+		}
+	}
+	return nil
+}
+
+// adoptMoving goes on where a daemon died while a sandbox was stopped for a
+// snapshot: it runs on from there.
+func (d *Driver) adoptMoving(ctx context.Context, b *box) error {
+	f := *b.record().Freeze
+	b.setMoving(true)
+	if err := d.stop(ctx, b); err != nil {
+		return err
+	}
+	if err := d.move(b, f.Into, f.frozen().Upper, true); err != nil {
+		return err
+	}
+	if err := d.goOn(ctx, b); err != nil {
+		d.deps.Log.Error("a sandbox does not go on after a snapshot", "sandbox", b.id, "error", err)
+	}
 	return nil
 }

@@ -38,16 +38,20 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 	go func() { ended <- waitExit(pidfd) }()
 	rec := b.record()
 	lifetime := after(rec.Limits.Lifetime, rec.Handle.Created)
-	defer lifetime.Stop()
+	defer func() { lifetime.Stop() }()
 	disk := time.NewTimer(d.opts.DiskInterval)
 	defer disk.Stop()
 	for {
 		select {
 		case really := <-ended:
-			if really {
+			if really && !b.isMoving() {
 				d.ended(ctx, b, pidfd)
 			}
 			return
+		case <-b.renewed:
+			lifetime.Stop()
+			rec = b.record()
+			lifetime = after(rec.Limits.Lifetime, rec.Handle.Created)
 		case <-d.closed:
 			_ = pidfd.SetReadDeadline(time.Unix(1, 0))
 			<-ended
@@ -136,6 +140,7 @@ func (d *Driver) ended(ctx context.Context, b *box, pidfd *os.File) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.moving = false
 	if b.rec.State == core.SandboxRunning || b.rec.State == core.SandboxCreating {
 		b.rec.State = core.SandboxDead
 		if b.rec.Cause == sandbox.CauseNone {

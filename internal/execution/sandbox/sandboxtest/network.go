@@ -89,6 +89,24 @@ func (n *Network) Attach(ctx context.Context, id core.SandboxID, _ *core.Network
 	return a, ip(ctx, inner, "-n", ns)
 }
 
+// Hold implements sandbox.Network; there is nothing to shut.
+func (n *Network) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
+	return n.Attach(ctx, id, policy)
+}
+
+// Renew implements sandbox.Network.
+func (n *Network) Renew(ctx context.Context, id core.SandboxID) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	slot, ok := n.slots[id]
+	if !ok {
+		return fmt.Errorf("sandbox %s has no network", id)
+	}
+	ns, _ := n.names(slot)
+	base := fmt.Sprintf("10.%d.%d.", n.octet, slot)
+	return ip(ctx, fmt.Sprintf("addr replace %[1]s2/30 dev eth0\nlink set eth0 up\nroute replace default via %[1]s1\n", base), "-n", ns)
+}
+
 func ip(ctx context.Context, script string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "ip", append(args, "-batch", "-")...)
 	cmd.Stdin = strings.NewReader(script)

@@ -29,6 +29,8 @@ type Rig struct {
 	// Reopen is the restart of the daemon: the first driver is abandoned (not
 	// asked to clean up) and another one opened over the same state.
 	Reopen func(t *testing.T) sandbox.Driver
+	// Forgets says that memory images of this driver hold no processes.
+	Forgets bool
 	// Kill ends a sandbox from outside, behind the driver's back.
 	Kill func(t *testing.T, id core.SandboxID)
 }
@@ -48,6 +50,10 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"death is noticed and files survive", testDeath},
 		{"freeze and go on", testFreeze},
 		{"freeze is repeatable", testFreezeAgain},
+		{"memory image and clones", testClones},
+		{"freeze and go on in place", testResume},
+		{"damaged and foreign memory images", testUnfit},
+		{"assign and open", testAssign},
 		{"destroy is repeatable", testDestroy},
 		{"recover the living", testRecover},
 		{"recover the dead", testRecoverDead},
@@ -85,7 +91,7 @@ func (r *Rig) empty(t *testing.T) {
 func (r *Rig) spec() sandbox.Spec {
 	return sandbox.Spec{
 		ID: core.NewSandboxID(), Purpose: "session", Owner: "ses_test", Layers: []string{r.Base}, Hostname: "box",
-		Token: "token-of-a-test", Limits: core.Limits{CPU: 2, Memory: 512 << 20, Pids: 512},
+		Token: "the-token-of-a-test", Limits: core.Limits{CPU: 2, Memory: 512 << 20, Pids: 512},
 	}
 }
 
@@ -192,9 +198,9 @@ func testInvalid(t *testing.T, r *Rig) {
 	}
 	if !r.Driver.Capabilities().Memory {
 		spec := r.spec()
-		spec.Image = r.Dir
+		spec.Image = &sandbox.Image{Dir: r.Dir}
 		_, err := r.Driver.Create(t.Context(), spec)
-		wantKind(t, "memory image", err, core.Unavailable)
+		wantKind(t, "memory image", err, core.Conflict)
 	}
 }
 

@@ -25,7 +25,7 @@ func (s *Store) Recover(ctx context.Context) error {
 	}
 	for _, row := range writing {
 		if exists(s.upper(row.ID)) {
-			_, err := s.complete(ctx, row.ID)
+			_, err := s.complete(ctx, row.ID, nil)
 			if err == nil {
 				s.deps.Log.Info("completed a snapshot that was interrupted", "snapshot", row.ID)
 				continue

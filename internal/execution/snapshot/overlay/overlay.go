@@ -10,6 +10,9 @@
 // by anyone is never removed, whatever is interrupted.
 //
 //	DIR/snp_X/upper        the files, exactly as the driver froze them
+//	DIR/snp_X/image        memory of the processes at that moment, if it was taken
+//	DIR/snp_X/live         the same two, taken later of a sandbox that was started
+//	                       from the snapshot
 //	DIR/snp_X.json.new     the manifest while the row says writing
 //	DIR/snp_X.json         the manifest, once complete
 //
@@ -73,6 +76,10 @@ type Store struct {
 	// is taken into use.
 	mu   sync.Mutex
 	pins map[core.SnapshotID]int
+
+	// rewriting is held while the manifest of a ready snapshot is replaced.
+	rewriting sync.Mutex
+	checked   checked
 }
 
 // New makes the directory. Recover should be called before anything else.
@@ -88,7 +95,7 @@ func New(deps Deps, opts Options) (*Store, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, core.E("snapshot.new", core.Unavailable, err, "directory of snapshots")
 	}
-	return &Store{deps: deps, opts: opts, pins: map[core.SnapshotID]int{}}, nil
+	return &Store{deps: deps, opts: opts, pins: map[core.SnapshotID]int{}, checked: newChecked()}, nil
 }
 
 // Pending is a snapshot that has been begun.
@@ -104,6 +111,9 @@ func (s *Store) draft(id core.SnapshotID) string    { return s.into(id) + ".json
 
 // FromPath is the snapshot that a freeze into a path belongs to, or "".
 func (s *Store) FromPath(into string) core.SnapshotID {
+	if filepath.Base(into) == liveDir {
+		into = filepath.Dir(into)
+	}
 	if filepath.Dir(into) != s.opts.Dir {
 		return ""
 	}
@@ -166,6 +176,12 @@ func (s *Store) plan(ctx context.Context, d snapshot.Draft) (snapshot.Manifest, 
 			return snapshot.Manifest{}, err
 		}
 		below = parent.Layers
+		if d.Live {
+			if parent.Memory == nil || parent.Memory.Live == nil {
+				return snapshot.Manifest{}, core.E("snapshot.begin", core.Unavailable, nil, "the running state of snapshot %s is gone", d.Parent)
+			}
+			below = append([]snapshot.Layer{*parent.Memory.Live}, below...)
+		}
 	}
 	m := snapshot.Manifest{
 		Format: snapshot.Format, ID: d.ID, Parent: d.Parent, Environment: d.Environment, Session: d.Session, Build: d.Build,
@@ -192,11 +208,12 @@ func (s *Store) Commit(ctx context.Context, id core.SnapshotID, frozen sandbox.F
 	if frozen.Upper != s.upper(id) {
 		return row, core.E(op, core.Internal, nil, "files of snapshot %s are in %q, not in %q", id, frozen.Upper, s.upper(id))
 	}
-	return s.complete(ctx, id)
+	return s.complete(ctx, id, frozen.Image)
 }
 
-// complete verifies and promotes. The files are in their place.
-func (s *Store) complete(ctx context.Context, id core.SnapshotID) (core.Snapshot, error) {
+// complete verifies and promotes. The files are in their place, and so is the
+// memory image, if there is one.
+func (s *Store) complete(ctx context.Context, id core.SnapshotID, image *sandbox.Image) (core.Snapshot, error) {
 	const op = "snapshot.commit"
 	m, err := s.read(s.draft(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -205,12 +222,16 @@ func (s *Store) complete(ctx context.Context, id core.SnapshotID) (core.Snapshot
 	if err != nil {
 		return core.Snapshot{}, core.E(op, core.Internal, err, "manifest of snapshot %s", id)
 	}
-	use, err := tree.Measure(s.upper(id))
-	if err != nil {
+	if err := s.seal(&m.Layers[0]); err != nil {
 		return core.Snapshot{}, core.E(op, core.Internal, err, "files of snapshot %s", id)
 	}
-	m.Layers[0].Bytes, m.Layers[0].Files = use.Bytes, use.Files
-	if _, err := s.paths(m); err != nil {
+	use := m.Layers[0]
+	if image != nil {
+		if m.Memory, err = describe(*image); err != nil {
+			return core.Snapshot{}, core.E(op, core.Internal, err, "memory image of snapshot %s", id)
+		}
+	}
+	if _, err := s.paths(m.ID, m.Layers); err != nil {
 		return core.Snapshot{}, err
 	}
 	if err := s.sync(); err != nil {
@@ -304,7 +325,7 @@ func (s *Store) Layers(ctx context.Context, id core.SnapshotID) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	return s.paths(m)
+	return s.paths(m.ID, m.Layers)
 }
 
 // Acquire is Layers with the promise that they stay until release is called.
@@ -316,31 +337,31 @@ func (s *Store) Acquire(ctx context.Context, id core.SnapshotID) (layers []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	s.pins[id]++
-	return layers, sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.pins[id]--; s.pins[id] == 0 {
-			delete(s.pins, id)
-		}
-	}), nil
+	return layers, s.pin(id), nil
 }
 
-// paths checks that every layer is there.
-func (s *Store) paths(m snapshot.Manifest) ([]string, error) {
-	out := make([]string, 0, len(m.Layers))
-	for i, l := range m.Layers {
-		path := l.Path
-		if l.Snapshot != "" {
-			path = s.upper(l.Snapshot)
-		}
-		if st, err := os.Lstat(path); err != nil || !st.IsDir() {
-			return nil, core.E("snapshot.layers", core.Unavailable, err, "layer %d of snapshot %s is missing: %s", i, m.ID, path).
+// paths checks that every layer is there and what it was.
+func (s *Store) paths(id core.SnapshotID, layers []snapshot.Layer) ([]string, error) {
+	out := make([]string, 0, len(layers))
+	for i, l := range layers {
+		path := s.path(l)
+		if err := s.checkLayer(path, l); err != nil {
+			return nil, core.E("snapshot.layers", core.Unavailable, err, "layer %d of snapshot %s cannot be used", i, id).
 				WithHint("build the environment again")
 		}
 		out = append(out, path)
 	}
 	return out, nil
+}
+
+func (s *Store) path(l snapshot.Layer) string {
+	switch {
+	case l.Snapshot == "":
+		return l.Path
+	case l.Live:
+		return filepath.Join(s.live(l.Snapshot), "upper")
+	}
+	return s.upper(l.Snapshot)
 }
 
 func (s *Store) read(path string) (snapshot.Manifest, error) {

@@ -1,0 +1,294 @@
+package environment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/guest"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/snapshot"
+	"drydock/internal/store"
+)
+
+// How a sandbox came to be.
+const (
+	FromFiles  = "files"
+	FromMemory = "memory"
+	FromWarm   = "warm" // a memory image that was restored before anybody asked
+)
+
+// Codes of warnings about fall-backs.
+const (
+	WarnMemoryUnfit = "memory_not_restored"
+	WarnMemoryLost  = "memory_not_taken"
+	WarnService     = "service_restarted"
+)
+
+// restore starts a sandbox from the memory image of its snapshot. It says false
+// where there is none, and, with a warning, where it cannot be used.
+func (l *Launcher) restore(ctx context.Context, m *Machine, req LaunchRequest) (bool, error) {
+	if req.FilesOnly || req.Snapshot == "" || !l.deps.Driver.Capabilities().Memory {
+		return false, nil
+	}
+	manifest, err := l.deps.Snapshots.Get(ctx, req.Snapshot)
+	if err != nil || manifest.Memory == nil {
+		return false, err
+	}
+	unfit := func(err error) (bool, error) {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		req.Warn(core.WarningData{
+			Code:    WarnMemoryUnfit,
+			Message: fmt.Sprintf("the memory image of snapshot %s is not used, services start from the files: %v", req.Snapshot, err),
+			Hint:    core.HintOf(err),
+		})
+		l.deps.Log.Warn("a memory image is not used", "snapshot", req.Snapshot, "sandbox", req.ID, "error", err)
+		return false, nil
+	}
+	src, release, err := l.deps.Snapshots.AcquireMemory(ctx, req.Snapshot)
+	if err != nil {
+		return unfit(err)
+	}
+	defer release()
+	spec := l.spec(req, src.Layers, &src.Image)
+	if err := l.deps.Driver.Fits(ctx, spec); err != nil {
+		return unfit(err)
+	}
+	m.parent, m.image, m.live, m.from = req.Snapshot, manifest.Image, src.Live, FromMemory
+	if err := l.create(ctx, m, spec); err != nil {
+		if m.created {
+			return false, err
+		}
+		return unfit(err)
+	}
+	return true, nil
+}
+
+// settle tells a new sandbox who it is. One that was restored learns it before
+// its network opens; then whatever listened in it is asked whether it still
+// does.
+func (l *Launcher) settle(ctx context.Context, m *Machine, req LaunchRequest) error {
+	if err := m.setUp(ctx, req.Env); err != nil {
+		return err
+	}
+	if m.from == FromFiles {
+		return nil
+	}
+	if err := l.deps.Driver.Open(ctx, m.id); err != nil {
+		return err
+	}
+	found, err := m.guest.Probe(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range found.Restarted {
+		req.Warn(core.WarningData{
+			Code:    WarnService,
+			Message: fmt.Sprintf("service %s did not answer after the restore and was started again (silent: %v)", name, found.Silent),
+		})
+	}
+	return nil
+}
+
+// machineID is the same for every sandbox of one session, and for no other.
+func (m *Machine) machineID() string {
+	of := string(m.id)
+	if m.handle.Purpose == PurposeSession {
+		of = m.handle.Owner
+	}
+	sum := sha256.Sum256([]byte("machine-id\x00" + of))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Reload starts services again that run from the workspace, after its files
+// have changed under them, and returns when all are ready. Where the services
+// were just started from these very files there is nothing to do.
+func (m *Machine) Reload(ctx context.Context, changed bool) ([]guest.ServiceStatus, error) {
+	if changed && m.from != FromFiles {
+		if _, err := m.guest.RestartServices(ctx, m.Workspace()); err != nil {
+			return nil, m.Explain(ctx, err)
+		}
+	}
+	return m.StartServices(ctx)
+}
+
+// FreezeOptions say how a sandbox becomes a snapshot.
+type FreezeOptions struct {
+	Memory bool // the processes too, as they run; else they are ended in order first
+	Resume bool // with Memory: the sandbox goes on
+	// Warn hears why there is no memory image although one was asked for.
+	Warn func(core.WarningData)
+}
+
+// Freeze makes the files, and on request the memory, of a sandbox a snapshot.
+// What draft leaves open is filled in. Afterwards only Close is allowed, unless
+// opts.Resume is set. If it is interrupted, also by the death of the daemon, it
+// can be called again on the adopted machine and finishes the same snapshot.
+func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft, opts FreezeOptions) (core.Snapshot, error) {
+	l := m.launcher
+	s, err := m.Status(ctx)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	if s.Frozen != "" {
+		if id := l.deps.Snapshots.FromPath(s.Frozen); id != "" {
+			draft.ID = id
+		}
+	}
+	if draft.Parent == "" {
+		draft.Parent = m.parent
+	}
+	draft.Base, draft.Image, draft.Live = m.base, m.image, m.live
+	if draft.Runtime == (snapshot.Runtime{}) {
+		draft.Runtime = l.opts.Runtime
+	}
+	opts.Memory = opts.Memory && l.deps.Driver.Capabilities().Memory && s.State == core.SandboxRunning
+	if !opts.Memory && s.State == core.SandboxRunning {
+		m.quiesce(ctx)
+	}
+	p, err := l.deps.Snapshots.Begin(ctx, draft)
+	if core.Is(err, core.Conflict) && draft.ID != "" && s.State != core.SandboxFrozen {
+		// What was begun was given up at a restart, before any file was moved.
+		draft.ID = ""
+		p, err = l.deps.Snapshots.Begin(ctx, draft)
+	}
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	frozen, err := m.stop(ctx, sandbox.FreezeOptions{Into: p.Into, Memory: opts.Memory, Resume: opts.Resume}, opts.Warn)
+	if err != nil {
+		if opts.Resume {
+			err = m.withdraw(ctx, p.ID, err)
+		}
+		return core.Snapshot{}, err
+	}
+	if opts.Resume {
+		m.above(ctx, p.ID, frozen)
+	}
+	row, err := l.deps.Snapshots.Commit(ctx, p.ID, frozen)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	if !opts.Resume {
+		l.record(ctx, m.id, core.SandboxFrozen, sandbox.CauseStopped)
+	}
+	return row, nil
+}
+
+// stop calls the driver. Memory for which there is no room is left out.
+func (m *Machine) stop(ctx context.Context, opts sandbox.FreezeOptions, warn func(core.WarningData)) (sandbox.Frozen, error) {
+	driver := m.launcher.deps.Driver
+	if warn == nil {
+		warn = func(core.WarningData) {}
+	}
+	if opts.Resume { // calls under way are asked again when it goes on
+		defer m.conns.hold()()
+	}
+	frozen, err := driver.Freeze(ctx, m.id, opts)
+	if core.Is(err, core.Exhausted) && opts.Memory && !opts.Resume {
+		warn(core.WarningData{Code: WarnMemoryLost, Message: "no memory image: " + err.Error(), Hint: core.HintOf(err)})
+		m.quiesce(ctx)
+		return driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: opts.Into})
+	}
+	if err == nil && frozen.Lost != "" {
+		warn(core.WarningData{Code: WarnMemoryLost, Message: "no memory image: " + frozen.Lost})
+	}
+	return frozen, err
+}
+
+// withdraw gives up a snapshot that nothing became of. What a sandbox that died
+// on the way has left in its place stays, for its files.
+func (m *Machine) withdraw(ctx context.Context, id core.SnapshotID, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if s, err := m.Status(ctx); err != nil || s.State != core.SandboxRunning {
+		return cause
+	}
+	if err := m.launcher.deps.Snapshots.Abort(ctx, id); err != nil {
+		m.launcher.deps.Log.Warn("a snapshot that was given up is not removed", "snapshot", id, "error", err)
+	}
+	return cause
+}
+
+// above records that the sandbox now stands on the snapshot just taken of it.
+func (m *Machine) above(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen) {
+	m.handle.Layers = append([]string{frozen.Upper}, m.handle.Layers...)
+	m.parent, m.live, m.base = id, false, nil
+	doc, err := m.document()
+	if err == nil {
+		_, err = m.launcher.deps.Rows.UpdateSandbox(context.WithoutCancel(ctx), m.id, func(s *store.Sandbox) error {
+			s.Handle = doc
+			return nil
+		})
+	}
+	if err != nil {
+		m.launcher.deps.Log.Error("cannot record what a sandbox stands on", "sandbox", m.id, "error", err)
+	}
+}
+
+// MemoryRequest says of what a memory image is to be taken.
+type MemoryRequest struct {
+	Snapshot core.SnapshotID
+	Recipe   *recipe.Recipe
+	Owner    string
+	Report   func(core.Phase)
+}
+
+// PhaseMemory is reported by TakeMemory.
+const PhaseMemory = "memory image"
+
+// TakeMemory starts the services of a snapshot from its files, waits until they
+// are ready, and adds what they are then as its memory image. The files of the
+// snapshot stay as they are: ended in order, and known to work.
+func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
+	if !l.deps.Driver.Capabilities().Memory || len(req.Recipe.Services) == 0 {
+		return nil
+	}
+	if req.Report == nil {
+		req.Report = func(core.Phase) {}
+	}
+	begin := time.Now()
+	m, err := l.Launch(ctx, LaunchRequest{
+		Snapshot: req.Snapshot, Purpose: PurposeBuild, Owner: req.Owner, Policy: &req.Recipe.Network, Limits: req.Recipe.Limits,
+		Recipe: req.Recipe, StartServices: true, FilesOnly: true,
+	})
+	if err != nil {
+		return err
+	}
+	err = l.takeMemory(ctx, m, req)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
+	defer cancel()
+	if closeErr := m.Close(clean); closeErr != nil {
+		l.deps.Log.Error("a sandbox whose memory was taken is not removed", "sandbox", m.id, "error", closeErr)
+	}
+	if err != nil {
+		return err
+	}
+	manifest, err := l.deps.Snapshots.Get(ctx, req.Snapshot)
+	if err != nil {
+		return err
+	}
+	req.Report(core.Phase{Name: PhaseMemory, Duration: time.Since(begin), Detail: fmt.Sprintf("%d MiB", manifest.Memory.Bytes>>20)})
+	return nil
+}
+
+func (l *Launcher) takeMemory(ctx context.Context, m *Machine, req MemoryRequest) error {
+	p, err := l.deps.Snapshots.BeginMemory(ctx, req.Snapshot)
+	if err != nil {
+		return err
+	}
+	frozen, err := l.deps.Driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: p.Into, Memory: true})
+	if err != nil {
+		return err
+	}
+	if frozen.Image == nil {
+		return core.E("environment.memory", core.Unavailable, nil, "%s", frozen.Lost)
+	}
+	return l.deps.Snapshots.CommitMemory(ctx, req.Snapshot, frozen, serviceNames(*req.Recipe))
+}

@@ -1,0 +1,285 @@
+package runsc
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/guest"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/tree"
+)
+
+const (
+	imageName  = "image"
+	holdLimit  = 10 * time.Second
+	imageSpare = 64 << 20 // free disk that a memory image must leave, besides its own size
+)
+
+// readFeatures asks runsc what the processor can do.
+func (d *Driver) readFeatures() ([]string, error) {
+	out, err := d.runsc(context.Background(), d.opts.Runsc, "cpu-features").Output()
+	if err != nil {
+		return nil, core.E("runsc.features", core.Unavailable, err, "features of the processor")
+	}
+	list := strings.Split(strings.TrimSpace(string(out)), ",")
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// Fits implements sandbox.Driver.
+func (d *Driver) Fits(_ context.Context, spec sandbox.Spec) error {
+	const op = "runsc.fits"
+	if spec.Image == nil {
+		return nil
+	}
+	fit := spec.Image.Fit
+	if st, err := os.Stat(spec.Image.Dir); err != nil || !st.IsDir() {
+		return core.E(op, core.NotFound, err, "the memory image %q is not there", spec.Image.Dir)
+	}
+	if fit.Network != networkMode {
+		return core.E(op, core.Conflict, nil, "the memory image has network mode %q, this host uses %q", fit.Network, networkMode)
+	}
+	if _, err := d.runscFor(fit.Runtime); err != nil {
+		return core.E(op, core.Conflict, err, "the memory image was made by another build of runsc")
+	}
+	if _, err := d.programs.find(kindInit, fit.Init); err != nil {
+		return core.E(op, core.Conflict, err, "the memory image holds another drydock-init")
+	}
+	if fit.Shape != d.shape(spec) {
+		return core.E(op, core.Conflict, nil, "the memory image was made under other limits, or by a daemon that starts sandboxes differently")
+	}
+	have, err := d.features()
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, f := range fit.CPU {
+		if _, ok := slices.BinarySearch(have, f); !ok {
+			missing = append(missing, f)
+		}
+	}
+	if len(missing) > 0 {
+		return core.E(op, core.Conflict, nil, "this processor lacks %s, which the memory image needs", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// runningProgram is the build of runsc that a living sandbox is run by: the file
+// at the configured path may have been replaced meanwhile.
+func (d *Driver) runningProgram(p process) string {
+	exe := "/proc/" + strconv.Itoa(p.Pid) + "/exe"
+	mine, err := idOf(d.opts.Runsc)
+	if theirs, exeErr := idOf(exe); err == nil && exeErr == nil && mine == theirs {
+		return d.opts.Runsc
+	}
+	return exe
+}
+
+// takeMemory stops a running sandbox and writes its memory into an image, which
+// it records. Lost says why there is none although nothing is wrong with the
+// files; err that nothing has happened.
+func (d *Driver) takeMemory(ctx context.Context, b *box) (lost string, err error) {
+	const op = "runsc.freeze"
+	p, rec := d.paths(b.id), b.record()
+	into := rec.Freeze.Into
+	if err := d.roomFor(b, filepath.Dir(into)); err != nil {
+		return "", err
+	}
+	program := d.runningProgram(rec.Process)
+	digest, _, err := d.programs.keep(kindRunsc, program)
+	if err != nil {
+		return "", err
+	}
+	features, err := d.features()
+	if err != nil {
+		return "", err
+	}
+	image := sandbox.Image{
+		Dir: filepath.Join(into, imageName), Token: rand.Text(),
+		Fit: sandbox.Fit{Runtime: digest, Init: rec.Init, Network: networkMode, CPU: features, Shape: d.shape(rec.spec())},
+	}
+	if err := b.set(p, true, func(r *record) { r.Freeze.Token = image.Token }); err != nil {
+		return "", core.E(op, core.Internal, err, "record of sandbox %s", b.id)
+	}
+	hold, cancel := context.WithTimeout(ctx, holdLimit)
+	defer cancel()
+	client := guest.NewTCPClient(rec.Handle.Guest, rec.Handle.Token)
+	err = client.Hold(hold, image.Token)
+	client.Close()
+	if err != nil {
+		return fmt.Sprintf("drydock-init does not answer: %v", err), nil
+	}
+	writing := image.Dir + ".new"
+	if err := os.MkdirAll(writing, 0o700); err != nil {
+		return err.Error(), d.letGo(ctx, b, err)
+	}
+	b.setMoving(true)
+	cmd := d.runsc(ctx, program, "--log="+p.log(), "checkpoint", "--image-path="+writing, string(b.id))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		lost = fmt.Sprintf("runsc checkpoint: %v: %s", err, strings.TrimSpace(said.String()))
+		_ = tree.Remove(writing)
+		if rec.Process.open() == nil {
+			return lost, nil // it died of it; its files are there
+		}
+		b.setMoving(false)
+		return lost, d.letGo(ctx, b, core.E(op, core.Unavailable, err, "memory of sandbox %s: %s", b.id, lost))
+	}
+	if err := rec.Process.kill(ctx); err != nil { // it ends by itself
+		return "", err
+	}
+	if err := os.Rename(writing, image.Dir); err != nil {
+		return err.Error(), nil
+	}
+	return "", b.set(p, false, func(r *record) { r.Freeze.Image = &image })
+}
+
+// letGo gives a sandbox that could not be stopped its token back. Cause is what
+// it returns, with what went wrong on the way.
+func (d *Driver) letGo(ctx context.Context, b *box, cause error) error {
+	rec := b.record()
+	if err := d.answer(ctx, b, rec.Freeze.Token); err != nil {
+		return core.E("runsc.freeze", core.KindOf(cause), cause, "and sandbox %s does not answer any more: %v", b.id, err)
+	}
+	return cause
+}
+
+// roomFor refuses a memory image for which the disk is too small: a checkpoint
+// that fails in the middle takes the sandbox with it.
+func (d *Driver) roomFor(b *box, dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return core.E("runsc.freeze", core.Internal, err, "free space of %s", dir)
+	}
+	free := int64(st.Bavail) * st.Bsize
+	memory, _ := d.cgroups.usage(b.id)
+	if free < memory+imageSpare {
+		return core.E("runsc.freeze", core.Exhausted, nil, "the memory of sandbox %s (up to %s) does not fit on the disk of %s (%s are free)",
+			b.id, size(memory), dir, size(free)).WithHint("free some space: drydock snapshot gc")
+	}
+	return nil
+}
+
+// spec is what a recorded sandbox was, or is to be, started with.
+func (r record) spec() sandbox.Spec {
+	return sandbox.Spec{
+		ID: r.Handle.ID, Purpose: r.Handle.Purpose, Owner: r.Handle.Owner, Layers: r.Handle.Layers, Hostname: r.Hostname, Env: r.Env,
+		Limits: r.Limits, Network: r.Policy, Token: r.Handle.Token,
+	}
+}
+
+// resume brings a sandbox back whose files and memory have been moved away,
+// above a new upper directory.
+func (d *Driver) resume(ctx context.Context, b *box) error {
+	p, rec := d.paths(b.id), b.record()
+	f := *rec.Freeze
+	layers := append([]string{f.frozen().Upper}, rec.Handle.Layers...)
+	for _, dir := range []string{p.upper(), p.work()} {
+		if err := tree.Remove(dir); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mountOverlay(layers, p.upper(), p.work(), p.root()); err != nil {
+		return err
+	}
+	if err := d.deps.Network.Renew(ctx, b.id); err != nil {
+		return err
+	}
+	// The bundle, namespace, host name and the files in /etc are as they were.
+	// It counts as running from here on: whoever comes after a crash finds a
+	// process of that record, or a dead one with its files.
+	if _, err := d.boot(ctx, b, p, f.Image); err != nil {
+		return err
+	}
+	b.setMoving(false)
+	return b.set(p, false, func(r *record) {
+		r.Handle.Layers, r.Freeze, r.Resumed = layers, nil, &f
+	})
+}
+
+// goOn is resume, with what must be true when it fails: the sandbox is dead and
+// its files are where the freeze has put them.
+func (d *Driver) goOn(ctx context.Context, b *box) error {
+	err := d.resume(ctx, b)
+	if err == nil {
+		return nil
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	d.note(b, sandbox.CauseKilled, "it was stopped for a snapshot and could not go on: "+err.Error())
+	b.setMoving(false)
+	if stopErr := d.stop(clean, b); stopErr != nil {
+		d.deps.Log.Error("a sandbox that could not go on is not fully stopped", "sandbox", b.id, "error", stopErr)
+	}
+	d.ended(clean, b, nil)
+	return core.E("runsc.freeze", core.Unavailable, err, "sandbox %s was stopped for a snapshot and could not go on", b.id)
+}
+
+// Assign implements sandbox.Driver.
+func (d *Driver) Assign(ctx context.Context, id core.SandboxID, to sandbox.Assignment) (sandbox.Handle, error) {
+	const op = "runsc.assign"
+	b, err := d.known(op, id)
+	if err != nil {
+		return sandbox.Handle{}, err
+	}
+	if err := b.lock(ctx); err != nil {
+		return sandbox.Handle{}, err
+	}
+	defer b.unlock()
+	if s := b.record().State; s != core.SandboxRunning {
+		return sandbox.Handle{}, core.E(op, core.Conflict, nil, "sandbox %s is %s", id, s)
+	}
+	net, err := d.deps.Network.Hold(ctx, id, to.Network)
+	if err != nil {
+		return sandbox.Handle{}, core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
+	}
+	err = b.set(d.paths(id), false, func(r *record) {
+		r.Policy = to.Network
+		r.Handle.Purpose, r.Handle.Owner, r.Handle.Created = to.Purpose, to.Owner, time.Now().UTC()
+		r.Handle.Env, r.Handle.Resolver = net.Env, net.Resolver
+	})
+	if err != nil {
+		return sandbox.Handle{}, core.E(op, core.Internal, err, "record of sandbox %s", id)
+	}
+	select {
+	case b.renewed <- struct{}{}:
+	default:
+	}
+	return b.record().Handle, nil
+}
+
+// Open implements sandbox.Driver.
+func (d *Driver) Open(ctx context.Context, id core.SandboxID) error {
+	const op = "runsc.open"
+	b, err := d.known(op, id)
+	if err != nil {
+		return err
+	}
+	if err := b.lock(ctx); err != nil {
+		return err
+	}
+	defer b.unlock()
+	rec := b.record()
+	if rec.State != core.SandboxRunning {
+		return core.E(op, core.Conflict, nil, "sandbox %s is %s", id, rec.State)
+	}
+	if _, err := d.deps.Network.Attach(ctx, id, rec.Policy); err != nil {
+		return core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package runsc
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"drydock/internal/core"
+	"drydock/internal/execution/sandbox"
+)
+
+// programs keeps copies of runsc and drydock-init under their digests: a memory
+// image can only be restored by the very build that wrote it, and holds the
+// code of the very drydock-init that was in it.
+type programs struct {
+	dir string
+
+	mu    *sync.Mutex
+	known map[fileID]string // digests of files that have been read
+}
+
+type fileID struct {
+	dev, ino    uint64
+	size, mtime int64
+}
+
+const (
+	kindRunsc = "runsc"
+	kindInit  = "drydock-init"
+)
+
+func newPrograms(dir string) programs {
+	return programs{dir: dir, mu: &sync.Mutex{}, known: map[fileID]string{}}
+}
+
+func idOf(path string) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fileID{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return fileID{st.Dev, st.Ino, st.Size, st.Mtim.Nano()}, nil
+}
+
+// digest of a file's content.
+func (p programs) digest(path string) (string, error) {
+	id, err := idOf(path)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock() // a second caller waits for the first instead of reading too
+	if d := p.known[id]; d != "" {
+		return d, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	p.known[id] = "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return p.known[id], nil
+}
+
+func (p programs) path(kind, digest string) string {
+	return filepath.Join(p.dir, kind+"-"+strings.TrimPrefix(digest, "sha256:"))
+}
+
+// find returns the copy with a digest. A copy is made under another name first,
+// so what has the right name is whole.
+func (p programs) find(kind, digest string) (string, error) {
+	hexa, ok := strings.CutPrefix(digest, "sha256:")
+	if !ok || len(hexa) != 64 || strings.Trim(hexa, "0123456789abcdef") != "" {
+		return "", core.E("runsc.program", core.Conflict, nil, "%q is no digest", digest)
+	}
+	path := p.path(kind, digest)
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return "", core.E("runsc.program", core.NotFound, nil, "the build of %s with digest %.19s is not kept here", kind, digest)
+	}
+	return path, nil
+}
+
+// keep copies a program into the directory, unless it is there.
+func (p programs) keep(kind, path string) (digest, kept string, err error) {
+	if digest, err = p.digest(path); err != nil {
+		return "", "", err
+	}
+	if kept, err = p.find(kind, digest); err == nil {
+		return digest, kept, nil
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return "", "", err
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return "", "", err
+	}
+	defer from.Close()
+	to, err := os.CreateTemp(p.dir, ".new-*")
+	if err != nil {
+		return "", "", err
+	}
+	defer os.Remove(to.Name())
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(to, h), from)
+	err = errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close())
+	if err == nil && digest != "sha256:"+hex.EncodeToString(h.Sum(nil)) {
+		err = errors.New("it changed while it was copied")
+	}
+	if err != nil {
+		return "", "", core.E("runsc.program", core.Unavailable, err, "keep a copy of %s", path)
+	}
+	kept = p.path(kind, digest)
+	return digest, kept, os.Rename(to.Name(), kept)
+}
+
+// program is a kept one.
+type program struct{ digest, path string }
+
+// initFor is the drydock-init to mount: for a memory image the one that is in
+// it, else the newest, which so reaches old snapshots of files at once.
+func (d *Driver) initFor(image *sandbox.Image) (program, error) {
+	if image != nil {
+		path, err := d.programs.find(kindInit, image.Fit.Init)
+		return program{image.Fit.Init, path}, err
+	}
+	digest, path, err := d.programs.keep(kindInit, d.opts.Init)
+	return program{digest, path}, err
+}
+
+// runscFor is the build that can restore an image.
+func (d *Driver) runscFor(digest string) (string, error) {
+	path, err := d.programs.find(kindRunsc, digest)
+	if err == nil {
+		return path, nil
+	}
+	if now, digestErr := d.programs.digest(d.opts.Runsc); digestErr == nil && now == digest {
+		return d.opts.Runsc, nil
+	}
+	return "", err
+}
+
+// Prune removes copies of programs that neither a sandbox nor one of these
+// memory images needs.
+func (d *Driver) Prune(images []sandbox.Fit) error {
+	const op = "runsc.prune"
+	entries, err := os.ReadDir(d.programs.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return core.E(op, core.Internal, err, "kept programs")
+	}
+	needed := []string{}
+	add := func(kind, digest string) { needed = append(needed, filepath.Base(d.programs.path(kind, digest))) }
+	for _, f := range images {
+		add(kindRunsc, f.Runtime)
+		add(kindInit, f.Init)
+	}
+	for kind, path := range map[string]string{kindRunsc: d.opts.Runsc, kindInit: d.opts.Init} {
+		if digest, err := d.programs.digest(path); err == nil {
+			add(kind, digest)
+		}
+	}
+	boxes, err := os.ReadDir(d.sandboxesDir())
+	if err != nil {
+		return core.E(op, core.Internal, err, "sandboxes")
+	}
+	for _, b := range boxes {
+		rec, err := paths{filepath.Join(d.sandboxesDir(), b.Name())}.load()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err // it may need any of them
+		}
+		add(kindInit, rec.Init)
+		for _, f := range []*freezeIntent{rec.Freeze, rec.Resumed} {
+			if f != nil && f.Image != nil {
+				add(kindRunsc, f.Image.Fit.Runtime)
+				add(kindInit, f.Image.Fit.Init)
+			}
+		}
+	}
+	for _, e := range entries {
+		if !slices.Contains(needed, e.Name()) {
+			if err := os.Remove(filepath.Join(d.programs.dir, e.Name())); err != nil {
+				return core.E(op, core.Internal, err, "kept program")
+			}
+		}
+	}
+	return nil
+}
