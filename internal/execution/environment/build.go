@@ -342,7 +342,8 @@ func (w *work) launch(ctx context.Context) error {
 		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: func(p core.Phase) { w.report(ctx, p) },
 	}
 	if w.from != nil {
-		req.Snapshot, req.Base, req.Image = w.from.ID, nil, snapshot.Image{}
+		// The services are to find the tree as it is after the checkout.
+		req.Snapshot, req.Base, req.Image, req.FilesOnly = w.from.ID, nil, snapshot.Image{}, true
 	}
 	var err error
 	w.machine, err = w.b.deps.Launcher.Launch(ctx, req)
@@ -362,12 +363,6 @@ func (w *work) checkout(ctx context.Context) error {
 func (w *work) install(ctx context.Context) error {
 	if err := w.launch(ctx); err != nil {
 		return failed("start_failed", err)
-	}
-	if w.from != nil && w.from.Memory != nil {
-		// The services are to find the tree as it is after the checkout.
-		if err := w.machine.StopServices(ctx); err != nil {
-			return failed("start_failed", err)
-		}
 	}
 	if !w.base.Installed && w.from == nil {
 		if err := w.phase(ctx, PhasePackages, func(p *core.Phase) error {

@@ -530,7 +530,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("after a build: %+v %+v", e, e.Freshness)
 	}
 	m := w.launch(environment.LaunchRequest{})
-	row, err := m.Freeze(t.Context(), snapshot.Draft{Environment: w.env().ID, Session: "ses_1"})
+	row, err := m.Freeze(t.Context(), snapshot.Draft{Environment: w.env().ID, Session: "ses_1"}, environment.FreezeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

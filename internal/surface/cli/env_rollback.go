@@ -17,7 +17,7 @@ func (a *app) newEnvRollback() *cobra.Command {
 on start from it; those that have started keep what they have.
 
 The environment is pinned: it is not built by itself until its base branch has
-moved on; the first good build after that, or after drydock env build NAME, ends it.
+moved on. The first good build after that, or of drydock env build NAME, ends it.
 The snapshots of earlier builds are listed by drydock snapshot list, as long as
 they are kept.`,
 		Example: `  drydock env show shop            # which builds there were
