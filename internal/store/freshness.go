@@ -33,8 +33,14 @@ var freshnessTable = table[Freshness]{
 	columns: "environment, refresh, max_age, head, head_seen, checked, failures, failure, next_build, why, pinned, pinned_at, pinned_by",
 	fields: func(f *Freshness) []any {
 		return []any{
-			&f.Environment, &f.Refresh, &f.MaxAge, &f.Head, stamp{&f.HeadSeen}, stamp{&f.Checked}, &f.Failures, asDoc(&f.Failure),
-			stamp{&f.Next}, &f.Why, &f.Pinned, stamp{&f.PinnedAt}, &f.PinnedBy,
+			&f.Environment, &f.Refresh, &f.MaxAge, &f.Head,
+			stamp{&f.HeadSeen},
+			stamp{&f.Checked},
+			&f.Failures, asDoc(&f.Failure),
+			stamp{&f.Next},
+			&f.Why, &f.Pinned,
+			stamp{&f.PinnedAt},
+			&f.PinnedBy,
 		}
 	},
 }
