@@ -38,6 +38,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge/local"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/sandbox"
@@ -78,6 +79,10 @@ type Options struct {
 	// MaxSnapshotAge is how old a snapshot may be that sessions start from in
 	// silence; 0: any age.
 	MaxSnapshotAge time.Duration
+	PerUser        int // of MaxSessions, for one person; 0 is no bound
+	PerEnv         int // and for one environment
+	Capacity       capacity.Options
+	Host           func() (capacity.Host, error) // default: this machine
 	Reruns         int
 	NoPictures     bool
 	Turns          int // model calls in one attempt
@@ -105,6 +110,7 @@ type Daemon struct {
 	builder    *environment.Builder
 	refresher  *environment.Refresher
 	sessions   *session.Service
+	capacity   *capacity.Keeper
 	workspaces *workspace.Manager
 	prover     *proving.Prover
 	access     *access.Service

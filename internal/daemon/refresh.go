@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 )
 
@@ -21,12 +22,8 @@ func (d *Daemon) openRefresher() {
 // mayBuild keeps the platform's own builds away while the host is full. What a
 // person asks for waits for a place like everything else.
 func (d *Daemon) mayBuild(ctx context.Context) error {
-	live, err := d.db.LiveSandboxes(ctx)
-	if err != nil {
-		return err
-	}
-	if len(live) >= d.opts.MaxSandboxes {
-		return core.E("daemon.refresh", core.Exhausted, nil, "%d sandboxes run, the limit is %d", len(live), d.opts.MaxSandboxes)
+	if ok, why := d.capacity.Room(ctx, capacity.Build); !ok {
+		return core.E("daemon.refresh", core.Exhausted, nil, "the host has no room for a build: %s", why)
 	}
 	return nil
 }

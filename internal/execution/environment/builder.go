@@ -51,6 +51,9 @@ type BuilderDeps struct {
 	Refresh func(ctx context.Context, env core.Environment) error
 	// Base makes a base image, or finds it.
 	Base func(ctx context.Context, req BaseRequest) (BaseImage, error)
+	// Room says whether the host has room for a build, and if not, why; queued
+	// builds wait. Nil: it has.
+	Room func(ctx context.Context) (ok bool, why string)
 	Log  *slog.Logger
 }
 
@@ -91,11 +94,14 @@ type Builder struct {
 	closed  bool
 	queue   []job
 	running map[core.EnvironmentID]running
+	waits   bool          // the queue is looked at again when the host may have room
+	ended   chan struct{} // closed by Close
 }
 
 type job struct {
 	build core.Build
 	req   BuildRequest
+	told  bool // that it waits for room
 }
 
 type running struct {
@@ -132,7 +138,7 @@ func NewBuilder(deps BuilderDeps, opts BuilderOptions) (*Builder, error) {
 	if opts.LogFile <= 0 {
 		opts.LogFile = 256 << 20
 	}
-	return &Builder{deps: deps, opts: opts, running: map[core.EnvironmentID]running{}}, nil
+	return &Builder{deps: deps, opts: opts, running: map[core.EnvironmentID]running{}, ended: make(chan struct{})}, nil
 }
 
 // Start goes on with builds that an earlier process left queued, and ends
@@ -146,7 +152,7 @@ func (b *Builder) Start(ctx context.Context) error {
 		if build.State == core.BuildQueued {
 			req, err := b.loadRequest(build.ID)
 			if err == nil {
-				b.enqueue(job{build, req})
+				b.enqueue(job{build: build, req: req})
 				continue
 			}
 			b.deps.Log.Warn("the request of a queued build is lost", "build", build.ID, "error", err)
@@ -167,6 +173,9 @@ const codeInterrupted = "interrupted"
 // Queued ones stay queued.
 func (b *Builder) Close() error {
 	b.mu.Lock()
+	if !b.closed {
+		close(b.ended)
+	}
 	b.closed = true
 	for _, r := range b.running {
 		r.cancel(errInterrupted)
@@ -197,7 +206,7 @@ func (b *Builder) Build(ctx context.Context, req BuildRequest) (core.Build, erro
 		return core.Build{}, errors.Join(err, b.dropRequest(build.ID))
 	}
 	b.eventBy(ctx, build.ID, req.By.Handle, core.EventBuildState, core.BuildData{State: core.BuildQueued})
-	b.enqueue(job{build, req})
+	b.enqueue(job{build: build, req: req})
 	b.pump(ctx)
 	return build, nil
 }
@@ -261,7 +270,7 @@ func (b *Builder) pump(ctx context.Context) {
 			_, busy := b.running[j.build.Environment]
 			return !busy
 		})
-		if i < 0 {
+		if i < 0 || !b.room(ctx) {
 			return
 		}
 		j := b.queue[i]

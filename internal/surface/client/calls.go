@@ -224,6 +224,11 @@ func (c *Client) Sandboxes(ctx context.Context) ([]api.Sandbox, error) {
 	return l.Items, err
 }
 
+// Capacity tells what the host has room for.
+func (c *Client) Capacity(ctx context.Context) (api.Capacity, error) {
+	return get[api.Capacity](ctx, c, "/capacity", nil)
+}
+
 // ChangeQuery narrows a list of changes.
 type ChangeQuery struct{ Repository, State, Session string }
 

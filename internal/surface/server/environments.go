@@ -128,4 +128,9 @@ func (s *Server) snapshotRoutes() {
 			items, err := s.deps.Sandboxes.List(ctx)
 			return listOf(items, ""), err
 		})
+	register(s, route{id: "capacity", method: "GET", path: "/capacity", tag: "sandboxes", have: s.deps.Capacity != nil, summary: "What the host has room for, and who waits"},
+		func(ctx context.Context, _ core.Author, _ *none) (*out[api.Capacity], error) {
+			v, err := s.deps.Capacity.Capacity(ctx)
+			return ok(v), err
+		})
 }

@@ -28,6 +28,7 @@ type Deps struct {
 	Environments Environments
 	Snapshots    Snapshots
 	Sandboxes    Sandboxes
+	Capacity     Capacity
 	Changes      Changes
 	Review       Review
 	Approvals    Approvals
@@ -154,6 +155,11 @@ type Snapshots interface {
 // Sandboxes lists what runs.
 type Sandboxes interface {
 	List(ctx context.Context) ([]api.Sandbox, error)
+}
+
+// Capacity tells what the host has room for.
+type Capacity interface {
+	Capacity(ctx context.Context) (api.Capacity, error)
 }
 
 // Changes reads them. Get takes an identifier, ENVIRONMENT#NUMBER, or a number

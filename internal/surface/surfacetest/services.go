@@ -227,6 +227,16 @@ func (s sandboxes) List(context.Context) ([]api.Sandbox, error) {
 	return []api.Sandbox{{ID: "sbx_000000000000000001", State: core.SandboxRunning, Session: "ses_000000000000000001", Purpose: "session", Created: s.w.Now()}}, nil
 }
 
+func (s sandboxes) Capacity(context.Context) (api.Capacity, error) {
+	return api.Capacity{
+		State: "full: disk", Reason: "a new session waits for disk: the disk of the state directory has only 3 GiB left (reserve 5 GiB)", Hint: "it goes on by itself",
+		Memory: api.Room{Total: 16 << 30, Used: 4 << 30, Sandboxes: 120 << 20, Promised: 392 << 20, Reserve: 1638 << 20, Free: 10 << 30},
+		Disk:   api.Room{Total: 100 << 30, Used: 97 << 30, Reserve: 5 << 30}, Processors: 4, Busy: 2, BusyLimit: 64,
+		Sandboxes: map[string]int{"session": 2}, Running: 2, RunningLimit: 4, Queued: 1,
+		Waiting: []api.WaitingSandbox{{Purpose: "build", Owner: "bld_000000000000000001", For: "disk: only 3 GiB left", Since: s.w.Now().Add(-time.Minute)}},
+	}, nil
+}
+
 type changes struct{ w *World }
 
 func (s changes) Get(_ context.Context, ref string) (core.Change, error) {
