@@ -35,6 +35,9 @@ type Config struct {
 	Runsc    string `yaml:"runsc" doc:"path of the runsc program; empty: beside drydock, then on PATH"`
 	Init     string `yaml:"init" doc:"path of the drydock-init program; empty: beside drydock"`
 
+	// MaxSnapshotAge of environments; drydock.yaml may say otherwise.
+	MaxSnapshotAge Duration `yaml:"max_snapshot_age" doc:"a session that starts from an older snapshot of its environment says so; 0: any age is fine"`
+
 	Log      Log      `yaml:"log" doc:"what is logged, and how"`
 	Limits   Limits   `yaml:"limits" doc:"of one sandbox, where its environment sets none"`
 	Running  Running  `yaml:"running" doc:"how much may run at once"`
@@ -169,13 +172,14 @@ type Forge struct {
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
-		Listen:   "127.0.0.1:7300",
-		StateDir: "/var/lib/drydock",
-		Log:      Log{Level: "info", Format: "text"},
-		Limits:   Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
-		Running:  Running{Sandboxes: 8, Sessions: 4, Builds: 1},
-		Capacity: Capacity{FloorSession: 256 << 20, FloorIdle: 64 << 20, PerProcessor: 16},
-		Network:  Network{Connections: 256},
+		Listen:         "127.0.0.1:7300",
+		StateDir:       "/var/lib/drydock",
+		Log:            Log{Level: "info", Format: "text"},
+		Limits:         Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
+		Running:        Running{Sandboxes: 8, Sessions: 4, Builds: 1},
+		Capacity:       Capacity{FloorSession: 256 << 20, FloorIdle: 64 << 20, PerProcessor: 16},
+		Network:        Network{Connections: 256},
+		MaxSnapshotAge: Duration(7 * 24 * time.Hour),
 		Agent: Agent{
 			Turns: 200, WallClock: Duration(time.Hour), CommandTimeout: Duration(10 * time.Minute), Output: 24 << 10,
 		},

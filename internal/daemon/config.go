@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"drydock/internal/config"
 	"drydock/internal/core"
@@ -28,7 +29,8 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		State: cfg.StateDir, Listen: cfg.Listen, Environ: environ, Log: log,
 		Limits: cfg.Limits.Core(), Budget: cfg.Budget.Core(),
 		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds,
-		PerUser: cfg.Sessions.PerUser, PerEnv: cfg.Sessions.PerEnvironment,
+		MaxSnapshotAge: time.Duration(cfg.MaxSnapshotAge),
+		PerUser:        cfg.Sessions.PerUser, PerEnv: cfg.Sessions.PerEnvironment,
 		Capacity: capacity.Options{
 			MemoryReserve: int64(cfg.Capacity.MemoryReserve), DiskReserve: int64(cfg.Capacity.DiskReserve),
 			FloorSession: int64(cfg.Capacity.FloorSession), FloorIdle: int64(cfg.Capacity.FloorIdle), PerProcessor: cfg.Capacity.PerProcessor,

@@ -242,12 +242,13 @@ func (d *Daemon) openControl(context.Context) error {
 			_, err := d.events.Append(ctx, subject, events...)
 			return err
 		},
-	}, environment.BuilderOptions{Dir: logs, Workers: d.opts.MaxBuilds})
+	}, environment.BuilderOptions{Dir: logs, Workers: d.opts.MaxBuilds, MaxSnapshotAge: d.opts.MaxSnapshotAge})
 	if err != nil {
 		return err
 	}
+	d.openRefresher()
 	d.workspaces = workspace.New(workspace.Deps{
-		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Events: d.events, Log: d.log,
+		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Aged: d.aged, Events: d.events, Log: d.log,
 	})
 	d.prover, err = proving.New(proving.Deps{
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,

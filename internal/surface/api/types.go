@@ -91,7 +91,12 @@ type CreateBuild struct {
 	Source string `json:"source,omitempty" maxLength:"2000" doc:"URL or absolute path of a repository; may be left out for an environment that exists"`
 	Name   string `json:"name,omitempty" maxLength:"100" doc:"default: last part of the source"`
 	Ref    string `json:"ref,omitempty" maxLength:"250" doc:"branch, tag or commit; default the default branch"`
-	Fresh  bool   `json:"fresh,omitempty" doc:"do not use the build cache"`
+	Fresh  bool   `json:"fresh,omitempty" doc:"from scratch and with a fresh base image, even if nothing has changed"`
+}
+
+// Rollback goes back to an earlier snapshot of an environment.
+type Rollback struct {
+	Snapshot string `json:"snapshot" minLength:"1" maxLength:"100" doc:"of an earlier build of the environment"`
 }
 
 // Recipe is the text an environment was last built from.

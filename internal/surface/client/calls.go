@@ -177,6 +177,10 @@ func (c *Client) RemoveEnvironment(ctx context.Context, nameOrID string) error {
 	return c.do(ctx, http.MethodDelete, "/environments/"+seg(nameOrID), nil)
 }
 
+func (c *Client) RollbackEnvironment(ctx context.Context, nameOrID string, to core.SnapshotID) (core.Environment, error) {
+	return post[core.Environment](ctx, c, "/environments/"+seg(nameOrID)+"/rollback", api.Rollback{Snapshot: string(to)})
+}
+
 func (c *Client) Recipe(ctx context.Context, nameOrID string) (api.Recipe, error) {
 	return get[api.Recipe](ctx, c, "/environments/"+seg(nameOrID)+"/recipe", nil)
 }

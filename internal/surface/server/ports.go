@@ -139,6 +139,8 @@ type Environments interface {
 	GetBuild(ctx context.Context, id core.BuildID) (core.Build, error)
 	Recipe(ctx context.Context, id core.EnvironmentID) (api.Recipe, error)
 	Remove(ctx context.Context, id core.EnvironmentID, by core.Author) error
+	// Rollback makes an earlier snapshot of an environment the one in use.
+	Rollback(ctx context.Context, nameOrID string, to core.SnapshotID, by core.Author) (core.Environment, error)
 }
 
 // Snapshots keeps files of environments and sessions. Collect removes what

@@ -48,6 +48,7 @@ type World struct {
 	now       time.Time
 	ids       map[string]int
 	envs      []core.Environment
+	pinned    map[core.EnvironmentID]string // who went back to an earlier snapshot
 	builds    []core.Build
 	snaps     []core.Snapshot
 	sessions  []core.Session
