@@ -38,6 +38,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge/local"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/sandbox"
@@ -82,16 +83,23 @@ type Options struct {
 	// WarmMax and WarmMin bound how many restored sandboxes of one environment
 	// wait for somebody; WarmMax of 0: none.
 	WarmMax, WarmMin int
-	Reruns           int
-	NoPictures       bool
-	Turns            int // model calls in one attempt
-	Ranges           []netip.Prefix
-	Allow            []string // what every sandbox may reach besides its recipe's
-	Connections      int      // of one sandbox at once
-	Upstream         egress.Upstream
-	Gate             codechange.Gate
-	NoApproval       bool // merging needs nobody's approval
-	Images           image.Options
+	// MaxSnapshotAge is how old a snapshot may be that sessions start from in
+	// silence; 0: any age.
+	MaxSnapshotAge time.Duration
+	PerUser        int // of MaxSessions, for one person; 0 is no bound
+	PerEnv         int // and for one environment
+	Capacity       capacity.Options
+	Host           func() (capacity.Host, error) // default: this machine
+	Reruns         int
+	NoPictures     bool
+	Turns          int // model calls in one attempt
+	Ranges         []netip.Prefix
+	Allow          []string // what every sandbox may reach besides its recipe's
+	Connections    int      // of one sandbox at once
+	Upstream       egress.Upstream
+	Gate           codechange.Gate
+	NoApproval     bool // merging needs nobody's approval
+	Images         image.Options
 }
 
 // Daemon is a running one.
@@ -108,7 +116,9 @@ type Daemon struct {
 	launcher   *environment.Launcher
 	builder    *environment.Builder
 	pool       *environment.Pool
+	refresher  *environment.Refresher
 	sessions   *session.Service
+	capacity   *capacity.Keeper
 	workspaces *workspace.Manager
 	prover     *proving.Prover
 	access     *access.Service
@@ -269,6 +279,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		d.denials.run,
 		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
 		func(ctx context.Context) error { d.pool.Run(ctx); return nil },
+		d.refresher.Run,
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {
 		d.wg.Go(func() {

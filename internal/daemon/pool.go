@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/surface/api"
@@ -38,8 +39,19 @@ func (d *Daemon) openPool() {
 			r, _, err := environment.ReadRecipe(ctx, repo, m.Commit)
 			return r, err
 		},
+		Room: func(ctx context.Context) bool {
+			ok, _ := d.capacity.Room(ctx, capacity.Warm)
+			return ok
+		},
 	}, environment.PoolOptions{Max: d.opts.WarmMax, Min: d.opts.WarmMin})
+	d.capacity.SetReclaim(func(ctx context.Context, want int64) int64 {
+		n := int(want/warmBytes) + 1
+		return int64(d.pool.Reclaim(ctx, n)) * warmBytes
+	})
 }
+
+// warmBytes is about what an idle sandbox uses.
+const warmBytes = 64 << 20
 
 // drafts gives the interface sandboxes for prompts that are being written.
 type drafts struct {

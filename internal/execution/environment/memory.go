@@ -321,6 +321,21 @@ type MemoryRequest struct {
 // PhaseMemory is reported by TakeMemory.
 const PhaseMemory = "memory image"
 
+// MemoryUnfit says why a snapshot whose recipe has services cannot be restored
+// with them running; nil when it can, or when this driver never does.
+func (l *Launcher) MemoryUnfit(ctx context.Context, id core.SnapshotID, r *recipe.Recipe) error {
+	if !l.deps.Driver.Capabilities().Memory || len(r.Services) == 0 {
+		return nil
+	}
+	src, release, err := l.deps.Snapshots.AcquireMemory(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	req := LaunchRequest{ID: core.NewSandboxID(), Purpose: PurposeSession, Limits: r.Limits}
+	return l.deps.Driver.Fits(ctx, l.spec(req, src.Layers, &src.Image))
+}
+
 // TakeMemory starts the services of a snapshot from its files, waits until they
 // are ready, and adds what they are then as its memory image. The files of the
 // snapshot stay as they are: ended in order, and known to work.
