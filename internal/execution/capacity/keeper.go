@@ -262,17 +262,6 @@ func (k *Keeper) Room(ctx context.Context, purpose Purpose) (ok bool, why string
 	return s.Kind == "", s.String()
 }
 
-// Allowed is Room as an error, for whoever starts work of its own accord.
-func (k *Keeper) Allowed(ctx context.Context, purpose Purpose) error {
-	k.look(ctx)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.lacks(rank(purpose), k.floor(purpose, true)); s.Kind != "" {
-		return core.E("capacity.allowed", core.Exhausted, nil, "a %s waits for %s", noun(purpose), s).WithHint("%s", s.hint())
-	}
-	return nil
-}
-
 // Request asks for room for one sandbox.
 type Request struct {
 	ID      core.SandboxID
