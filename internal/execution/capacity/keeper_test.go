@@ -210,6 +210,28 @@ func TestWarmOnesAreGivenBackForSessions(t *testing.T) {
 	})
 }
 
+// Snapshots that take more than they may stop new work, as a full disk does.
+func TestTooManySnapshotsStopNewWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := roomy()
+		w.host.Stored = capacity.Amount{Total: 10 * gib, Free: -gib}
+		k := w.keeper(nil)
+		const want = "storage: snapshots take 11 GiB of the disk, storage.max is 10 GiB"
+		if ok, got := k.Room(t.Context(), capacity.Session); ok || got != want {
+			t.Errorf("room %v, %q", ok, got)
+		}
+		if err := k.Allowed(t.Context(), capacity.Build); !core.Is(err, core.Exhausted) || !strings.Contains(core.HintOf(err), "storage.max") {
+			t.Errorf("a build that nobody asked for: %v", err)
+		}
+		if r := k.Report(t.Context()); r.State != "full: storage" {
+			t.Errorf("state %q", r.State)
+		}
+		if _, lack := k.Enter(t.Context(), "ses_1", true); lack != "" {
+			t.Errorf("what was running does not go on: %q", lack)
+		}
+	})
+}
+
 // A full disk: nothing new, everything that runs goes on, and it ends by
 // itself.
 func TestAFullDiskStopsNewWorkUntilThereIsRoom(t *testing.T) {
