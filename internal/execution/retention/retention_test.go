@@ -188,11 +188,11 @@ func TestCollectsAtAnIntervalAndWhenKicked(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
-		time.Sleep(8 * time.Minute)
+		<-time.After(8 * time.Minute)
 		if n := f.times(); n != 0 {
 			t.Errorf("%d collections before the interval", n)
 		}
-		time.Sleep(4 * time.Minute)
+		<-time.After(4 * time.Minute)
 		if n := f.times(); n != 1 {
 			t.Errorf("%d collections after the interval", n)
 		}
@@ -204,7 +204,7 @@ func TestCollectsAtAnIntervalAndWhenKicked(t *testing.T) {
 			wg.Go(func() { _, _ = c.Collect(ctx, true) })
 		}
 		wg.Wait()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if n := f.times(); n < 5 || f.most != 1 {
 			t.Errorf("%d collections, %d at once", n, f.most)
 		}
@@ -230,12 +230,12 @@ func TestCollectsWhenTheDiskIsShort(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = c.Run(ctx) }()
-		time.Sleep(10*time.Minute + time.Second)
+		<-time.After(10*time.Minute + time.Second)
 		if f.times() != 0 {
 			t.Error("collected although there is room")
 		}
 		free = 7 << 30 // a twentieth is 10 GiB
-		time.Sleep(time.Minute + 10*time.Second)
+		<-time.After(time.Minute + 10*time.Second)
 		if f.times() == 0 || f.asked[0].Want != 3<<30 {
 			t.Errorf("asked %+v, want 3 GiB", f.asked)
 		}
