@@ -41,6 +41,7 @@ import (
 	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
+	"drydock/internal/execution/retention"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
@@ -90,6 +91,9 @@ type Options struct {
 	PerEnv         int // and for one environment
 	Capacity       capacity.Options
 	Host           func() (capacity.Host, error) // default: this machine
+	Retention      retention.Policy
+	CollectEvery   time.Duration // between collections in the background
+	StorageMax     int64         // of all snapshots; 0: no bound
 	Reruns         int
 	NoPictures     bool
 	Turns          int // model calls in one attempt
@@ -119,6 +123,8 @@ type Daemon struct {
 	refresher  *environment.Refresher
 	sessions   *session.Service
 	capacity   *capacity.Keeper
+	collector  *retention.Collector
+	ensured    ensured
 	workspaces *workspace.Manager
 	prover     *proving.Prover
 	access     *access.Service
@@ -165,6 +171,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	if opts.IdleAfter == 0 {
 		opts.IdleAfter = 5 * time.Minute
+	}
+	if opts.Retention == (retention.Policy{}) {
+		opts.Retention = retention.Default()
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -279,6 +288,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		d.denials.run,
 		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
 		func(ctx context.Context) error { d.pool.Run(ctx); return nil },
+		d.collector.Run,
 		d.refresher.Run,
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {
