@@ -324,7 +324,7 @@ func (s *Store) Get(ctx context.Context, id core.SnapshotID) (snapshot.Manifest,
 	}
 	m, err := s.read(s.manifest(id))
 	if err != nil {
-		return m, core.E(op, core.Internal, err, "manifest of snapshot %s", id)
+		return m, core.E(op, core.Internal, &damage{err}, "manifest of snapshot %s", id)
 	}
 	return m, nil
 }
@@ -357,7 +357,7 @@ func (s *Store) paths(id core.SnapshotID, layers []snapshot.Layer) ([]string, er
 	for i, l := range layers {
 		path := s.path(l)
 		if err := s.checkLayer(path, l); err != nil {
-			return nil, core.E("snapshot.layers", core.Unavailable, err, "layer %d of snapshot %s cannot be used", i, id).
+			return nil, core.E("snapshot.layers", core.Unavailable, &damage{err}, "layer %d of snapshot %s cannot be used", i, id).
 				WithHint("build the environment again")
 		}
 		out = append(out, path)

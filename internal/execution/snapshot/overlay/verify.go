@@ -32,6 +32,19 @@ const (
 	recheckShare = 100
 )
 
+// damage marks an error that says what is wrong with files of a snapshot.
+type damage struct{ err error }
+
+func (d *damage) Error() string { return d.err.Error() }
+func (d *damage) Unwrap() error { return d.err }
+
+// IsDamaged says whether an error means that files of a snapshot are missing,
+// or are not what they were.
+func IsDamaged(err error) bool {
+	_, ok := errors.AsType[*damage](err)
+	return ok
+}
+
 // checked remembers what was found in order.
 type checked struct {
 	mu     sync.Mutex
