@@ -82,9 +82,21 @@ func (l *live) restore(ctx context.Context, files bool) (*environment.Machine, e
 }
 
 func reachAll(ctx context.Context, g *guest.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
 	for _, port := range shopPorts {
-		if err := g.Reach(ctx, port); err != nil {
-			return err
+		for {
+			err := g.Reach(ctx, port)
+			if err == nil {
+				break
+			}
+			select { // listeners are put back one after the other
+			case <-tick.C:
+			case <-ctx.Done():
+				return err
+			}
 		}
 	}
 	return nil
