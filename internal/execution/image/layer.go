@@ -343,6 +343,7 @@ func (u *unpacker) fifo(h *tar.Header, at string) error {
 	if err := u.root.Lchown(at, h.Uid, h.Gid); err != nil {
 		return u.failed(h, err)
 	}
+	u.setTime(at, h.ModTime)
 	return nil
 }
 

@@ -173,7 +173,9 @@ type step struct {
 
 func (v *view) step(base part, elems []string) (s step, err error) {
 	at := base.path
+	var below []string // the way here, as the layers below know it
 	for i, elem := range elems {
+		below = append(below, elem)
 		last := i == len(elems)-1
 		d, err := v.open(part{base.layer, at})
 		if err != nil {
@@ -217,11 +219,11 @@ func (v *view) step(base part, elems []string) (s step, err error) {
 			return s, fmt.Errorf("directory %q: %w", at, err)
 		}
 		if rooted {
-			s.rooted = true
-			s.redirect = append(slices.Clone(target), elems[i+1:]...)
+			s.rooted, below = true, target
 		} else {
-			s.redirect = slices.Concat(elems[:i], target, elems[i+1:])
+			below[len(below)-1] = target[0]
 		}
+		s.redirect = slices.Concat(below, elems[i+1:])
 	}
 	return s, nil
 }
