@@ -301,19 +301,13 @@ func (s *server) use(hook func(w http.ResponseWriter, r *http.Request, next http
 	s.hook = hook
 }
 
-// asked returns requests since the last call.
+// asked names the requests of a kind.
 func (s *server) asked(method, part string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r string) bool {
-		return !strings.HasPrefix(r, method+" ") || !strings.Contains(r, part)
+		return !strings.HasPrefix(r, method) || !strings.Contains(r, part)
 	})
-}
-
-func (s *server) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests = nil
 }
 
 // debianRegistry is an independent server on a port of this machine.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"drydock/internal/core"
@@ -134,8 +135,8 @@ func (r *reporter) report(p Progress) {
 
 // about puts an error into words that name the reference.
 func about(ref string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || strings.Contains(err.Error(), ref) {
+		return err
 	}
 	e := core.E("snapshot.registry", core.KindOf(err), err, "snapshot in %s", ref)
 	if hint := core.HintOf(err); hint != "" {
