@@ -35,11 +35,16 @@ type Config struct {
 	Runsc    string `yaml:"runsc" doc:"path of the runsc program; empty: beside drydock, then on PATH"`
 	Init     string `yaml:"init" doc:"path of the drydock-init program; empty: beside drydock"`
 
-	Log     Log     `yaml:"log" doc:"what is logged, and how"`
-	Limits  Limits  `yaml:"limits" doc:"of one sandbox, where its environment sets none"`
-	Running Running `yaml:"running" doc:"how much may run at once"`
-	Network Network `yaml:"network" doc:"the network of sandboxes"`
-	Images  Images  `yaml:"images" doc:"where base images come from"`
+	// MaxSnapshotAge of environments; drydock.yaml may say otherwise.
+	MaxSnapshotAge Duration `yaml:"max_snapshot_age" doc:"a session that starts from an older snapshot of its environment says so; 0: any age is fine"`
+
+	Log      Log      `yaml:"log" doc:"what is logged, and how"`
+	Limits   Limits   `yaml:"limits" doc:"of one sandbox, where its environment sets none"`
+	Running  Running  `yaml:"running" doc:"how much may run at once"`
+	Sessions Sessions `yaml:"sessions" doc:"whose sessions may run at once"`
+	Capacity Capacity `yaml:"capacity" doc:"what is kept back of the host"`
+	Network  Network  `yaml:"network" doc:"the network of sandboxes"`
+	Images   Images   `yaml:"images" doc:"where base images come from"`
 
 	Models       []Provider `yaml:"models" doc:"model providers"`
 	DefaultModel string     `yaml:"default_model" doc:"provider/model of sessions that name none; empty: the first model of the first provider"`
@@ -74,6 +79,22 @@ type Running struct {
 	Sandboxes int `yaml:"sandboxes" doc:"sandboxes, of all purposes" min:"1" max:"1000"`
 	Sessions  int `yaml:"sessions" doc:"sessions; the others wait" min:"1" max:"1000"`
 	Builds    int `yaml:"builds" doc:"environment builds" min:"1" max:"100"`
+}
+
+// Sessions bounds what one person and one environment may have of the running
+// sessions.
+type Sessions struct {
+	PerUser        int `yaml:"per_user" doc:"running at once of one person's prompts; 0: no bound but running.sessions" min:"0" max:"1000"`
+	PerEnvironment int `yaml:"per_environment" doc:"running at once in one environment; 0: no bound but running.sessions" min:"0" max:"1000"`
+}
+
+// Capacity says what is kept back of the host, and what a sandbox is promised.
+type Capacity struct {
+	MemoryReserve Size `yaml:"memory_reserve" doc:"of the host, never given out; 0B: the larger of 1GiB and a tenth, at most a quarter" min:"0"`
+	DiskReserve   Size `yaml:"disk_reserve" doc:"below so much free on the disk of the state directory nothing new starts; 0B: the larger of 2GiB and a twentieth, at most half" min:"0"`
+	FloorSession  Size `yaml:"floor_session" doc:"reserved for a sandbox that works and uses less" min:"16777216"`
+	FloorIdle     Size `yaml:"floor_idle" doc:"reserved for a sandbox that idles and uses less" min:"16777216"`
+	PerProcessor  int  `yaml:"per_processor" doc:"sandboxes that work, for each processor" min:"1" max:"1000"`
 }
 
 // Network of sandboxes.
@@ -151,12 +172,14 @@ type Forge struct {
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
-		Listen:   "127.0.0.1:7300",
-		StateDir: "/var/lib/drydock",
-		Log:      Log{Level: "info", Format: "text"},
-		Limits:   Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
-		Running:  Running{Sandboxes: 8, Sessions: 4, Builds: 1},
-		Network:  Network{Connections: 256},
+		Listen:         "127.0.0.1:7300",
+		StateDir:       "/var/lib/drydock",
+		Log:            Log{Level: "info", Format: "text"},
+		Limits:         Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
+		Running:        Running{Sandboxes: 8, Sessions: 4, Builds: 1},
+		Capacity:       Capacity{FloorSession: 256 << 20, FloorIdle: 64 << 20, PerProcessor: 16},
+		Network:        Network{Connections: 256},
+		MaxSnapshotAge: Duration(7 * 24 * time.Hour),
 		Agent: Agent{
 			Turns: 200, WallClock: Duration(time.Hour), CommandTimeout: Duration(10 * time.Minute), Output: 24 << 10,
 		},

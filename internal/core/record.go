@@ -21,6 +21,8 @@ type Environment struct {
 	Snapshot      SnapshotID    `json:"snapshot,omitempty"` // newest good one
 	Created       time.Time     `json:"created"`
 	Updated       time.Time     `json:"updated"`
+	// Freshness is worked out by the server whenever it shows an environment.
+	Freshness *Freshness `json:"freshness,omitempty"`
 }
 
 // Build is one execution of an environment's recipe at one commit.
@@ -32,6 +34,8 @@ type Build struct {
 	Snapshot    SnapshotID    `json:"snapshot,omitempty"`
 	Failure     *Failure      `json:"failure,omitempty"`
 	Phases      []Phase       `json:"phases"`
+	By          string        `json:"by,omitempty"`     // handle of who asked; "platform" by itself
+	Why         string        `json:"reason,omitempty"` // of the platform: interval, push, retry, interrupted, old
 	Created     time.Time     `json:"created"`
 	Finished    time.Time     `json:"finished,omitzero"`
 }

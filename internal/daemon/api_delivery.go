@@ -11,7 +11,11 @@ import (
 )
 
 // changes gives the interface changes and their review.
-type changes struct{ s *change.Service }
+type changes struct {
+	s *change.Service
+	// moved hears of a repository whose base has moved.
+	moved func(ctx context.Context, repository string)
+}
 
 var (
 	_ server.Changes = changes{}
@@ -58,7 +62,11 @@ func (c changes) Approve(ctx context.Context, id core.ChangeID, by core.Author, 
 }
 
 func (c changes) Merge(ctx context.Context, id core.ChangeID, by core.Author, method, head string) (core.Change, error) {
-	return c.s.Merge(ctx, forge.MergeRequest{Change: id, By: by, Method: forge.Method(method), Head: head})
+	done, err := c.s.Merge(ctx, forge.MergeRequest{Change: id, By: by, Method: forge.Method(method), Head: head})
+	if err == nil {
+		c.moved(ctx, done.Repository)
+	}
+	return done, err
 }
 
 func (c changes) Close(ctx context.Context, id core.ChangeID, by core.Author, _ string) (core.Change, error) {

@@ -6,9 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"drydock/internal/config"
 	"drydock/internal/core"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/image"
 	"drydock/internal/harness/model"
 	"drydock/internal/harness/model/anthropic"
@@ -27,6 +29,12 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		State: cfg.StateDir, Listen: cfg.Listen, Environ: environ, Log: log,
 		Limits: cfg.Limits.Core(), Budget: cfg.Budget.Core(),
 		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds,
+		MaxSnapshotAge: time.Duration(cfg.MaxSnapshotAge),
+		PerUser:        cfg.Sessions.PerUser, PerEnv: cfg.Sessions.PerEnvironment,
+		Capacity: capacity.Options{
+			MemoryReserve: int64(cfg.Capacity.MemoryReserve), DiskReserve: int64(cfg.Capacity.DiskReserve),
+			FloorSession: int64(cfg.Capacity.FloorSession), FloorIdle: int64(cfg.Capacity.FloorIdle), PerProcessor: cfg.Capacity.PerProcessor,
+		},
 		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}

@@ -38,6 +38,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge/local"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/sandbox"
@@ -75,16 +76,23 @@ type Options struct {
 	MaxSessions  int // that run at once; default 4
 	MaxSandboxes int // of all purposes at once; default twice as many and two
 	MaxBuilds    int // environment builds at once; default 1
-	Reruns       int
-	NoPictures   bool
-	Turns        int // model calls in one attempt
-	Ranges       []netip.Prefix
-	Allow        []string // what every sandbox may reach besides its recipe's
-	Connections  int      // of one sandbox at once
-	Upstream     egress.Upstream
-	Gate         codechange.Gate
-	NoApproval   bool // merging needs nobody's approval
-	Images       image.Options
+	// MaxSnapshotAge is how old a snapshot may be that sessions start from in
+	// silence; 0: any age.
+	MaxSnapshotAge time.Duration
+	PerUser        int // of MaxSessions, for one person; 0 is no bound
+	PerEnv         int // and for one environment
+	Capacity       capacity.Options
+	Host           func() (capacity.Host, error) // default: this machine
+	Reruns         int
+	NoPictures     bool
+	Turns          int // model calls in one attempt
+	Ranges         []netip.Prefix
+	Allow          []string // what every sandbox may reach besides its recipe's
+	Connections    int      // of one sandbox at once
+	Upstream       egress.Upstream
+	Gate           codechange.Gate
+	NoApproval     bool // merging needs nobody's approval
+	Images         image.Options
 }
 
 // Daemon is a running one.
@@ -100,7 +108,9 @@ type Daemon struct {
 	snapshots  *overlay.Store
 	launcher   *environment.Launcher
 	builder    *environment.Builder
+	refresher  *environment.Refresher
 	sessions   *session.Service
+	capacity   *capacity.Keeper
 	workspaces *workspace.Manager
 	prover     *proving.Prover
 	access     *access.Service
@@ -256,6 +266,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
 		d.sessions.Run,
 		d.denials.run,
+		d.refresher.Run,
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {
 		d.wg.Go(func() {

@@ -22,10 +22,11 @@ type repositories struct {
 
 	mu   sync.Mutex
 	open map[core.EnvironmentID]*mirror.Mirror
+	seen map[core.EnvironmentID]string // where the source last was, by Head
 }
 
 func newRepositories(f forge.Forge, git *gitcmd.Git, dir string, log *slog.Logger) *repositories {
-	return &repositories{forge: f, git: git, dir: dir, log: log, open: map[core.EnvironmentID]*mirror.Mirror{}}
+	return &repositories{forge: f, git: git, dir: dir, log: log, open: map[core.EnvironmentID]*mirror.Mirror{}, seen: map[core.EnvironmentID]string{}}
 }
 
 // Refresh takes the source of an environment into the forge: branches move
@@ -58,4 +59,39 @@ func (r *repositories) Mirror(ctx context.Context, env core.Environment) (*mirro
 	}
 	r.open[env.ID] = m
 	return m, nil
+}
+
+// Head is where the base branch of an environment stands. The source is asked
+// for one name, and fetched from only if that has moved.
+func (r *repositories) Head(ctx context.Context, env core.Environment) (string, error) {
+	if env.DefaultBranch == "" {
+		return "", nil // it was never built
+	}
+	here, err := r.forge.Branch(ctx, env.Name, env.DefaultBranch)
+	if err != nil {
+		return "", err
+	}
+	m, err := r.Mirror(ctx, env)
+	if err != nil {
+		return "", err
+	}
+	there, err := m.RemoteRef(ctx, env.Source, "refs/heads/"+env.DefaultBranch)
+	if err != nil {
+		// What is merged here is news also while the source is away.
+		r.log.Debug("the source of an environment does not answer", "environment", env.Name, "err", err)
+		return here, nil
+	}
+	r.mu.Lock()
+	known := r.seen[env.ID] == there
+	r.mu.Unlock()
+	if there == "" || there == here || known {
+		return here, nil
+	}
+	if err := r.Refresh(ctx, env); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	r.seen[env.ID] = there
+	r.mu.Unlock()
+	return r.forge.Branch(ctx, env.Name, env.DefaultBranch)
 }

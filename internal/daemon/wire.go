@@ -135,8 +135,9 @@ func (d *Daemon) openEnvironments(found registries.Settings) error {
 		}
 		return out, nil
 	}
+	d.openCapacity()
 	d.launcher = environment.NewLauncher(environment.LauncherDeps{
-		Driver: d.driver, Snapshots: d.snapshots, Rows: d.db, Settings: settings, Log: d.log,
+		Driver: d.driver, Snapshots: d.snapshots, Rows: d.db, Settings: settings, Admit: d.admit, Log: d.log,
 	}, environment.LauncherOptions{
 		Defaults: d.opts.Limits, Runtime: d.runtime,
 		// Sessions hold one place each while they run; what is left is for the
@@ -236,17 +237,18 @@ func (d *Daemon) openControl(context.Context) error {
 		return err
 	}
 	d.builder, err = environment.NewBuilder(environment.BuilderDeps{
-		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Base: d.base, Log: d.log,
+		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Base: d.base, Room: d.roomForBuild, Log: d.log,
 		Append: func(ctx context.Context, subject string, events ...core.Event) error {
 			_, err := d.events.Append(ctx, subject, events...)
 			return err
 		},
-	}, environment.BuilderOptions{Dir: logs, Workers: d.opts.MaxBuilds})
+	}, environment.BuilderOptions{Dir: logs, Workers: d.opts.MaxBuilds, MaxSnapshotAge: d.opts.MaxSnapshotAge})
 	if err != nil {
 		return err
 	}
+	d.openRefresher()
 	d.workspaces = workspace.New(workspace.Deps{
-		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Events: d.events, Log: d.log,
+		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Aged: d.aged, Events: d.events, Log: d.log,
 	})
 	d.prover, err = proving.New(proving.Deps{
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
@@ -282,8 +284,8 @@ func (d *Daemon) openControl(context.Context) error {
 		return err
 	}
 	d.sessions, err = session.New(session.Deps{
-		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Logger: d.log,
-	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, Model: d.opts.Model, Budget: d.opts.Budget})
+		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Capacity: d.capacity, Logger: d.log,
+	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, PerUser: d.opts.PerUser, PerEnvironment: d.opts.PerEnv, Model: d.opts.Model, Budget: d.opts.Budget})
 	meter.s, d.crier.s = d.sessions, d.sessions
 	return err
 }

@@ -8,10 +8,11 @@ import (
 
 var buildTable = table[core.Build]{
 	name: "builds", noun: "build",
-	columns: "id, environment, commit_id, state, snapshot, failure, phases, created, finished",
+	columns: "id, environment, commit_id, state, snapshot, failure, phases, asked_by, why, created, finished",
 	fields: func(b *core.Build) []any {
 		return []any{
 			&b.ID, &b.Environment, &b.Commit, &b.State, &b.Snapshot, asDoc(&b.Failure), asDoc(&b.Phases),
+			&b.By, &b.Why,
 			stamp{&b.Created},
 			stamp{&b.Finished},
 		}

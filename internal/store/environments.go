@@ -14,13 +14,16 @@ var environmentTable = table[core.Environment]{
 	},
 }
 
-// CreateEnvironment adds one; a second of the same name is a Conflict.
+// CreateEnvironment adds one, with its freshness; a second of the same name is a Conflict.
 func (w Writer) CreateEnvironment(ctx context.Context, e core.Environment) error {
 	return w.in(ctx, func(c conn) error {
 		if _, err := environmentTable.get(ctx, c, e.Name, "WHERE name = ?", e.Name); err == nil {
 			return core.E("store.environment", core.Conflict, nil, "environment %s exists already", e.Name)
 		}
-		return environmentTable.insert(ctx, c, &e)
+		if err := environmentTable.insert(ctx, c, &e); err != nil {
+			return err
+		}
+		return freshnessTable.insert(ctx, c, &Freshness{Environment: e.ID, Refresh: defaultRefresh})
 	})
 }
 

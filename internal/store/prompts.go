@@ -139,26 +139,81 @@ func (w Writer) MovePrompt(ctx context.Context, id core.PromptID, place int) (p 
 // LeaseOfSession names the lease whose holder may run a session's prompts.
 func LeaseOfSession(id core.SessionID) string { return "session:" + string(id) }
 
-// ClaimablePrompts lists what a runner may take now, best first. A prompt is
-// there if nobody holds its session's lease (a lease that owner left behind
-// counts as nobody's unless its session is in busy) and
+// Waiting is a prompt that a runner may take now, without its text.
+type Waiting struct {
+	ID          core.PromptID
+	Session     core.SessionID
+	Environment core.EnvironmentID
+	Author      core.Author
+	State       core.PromptState // running: its runner died, or what it waited for is there
+	Created     time.Time
+}
+
+var waitingTable = table[Waiting]{
+	name: "prompts", noun: "prompt",
+	columns: "p.id, p.session, (SELECT e.environment FROM sessions e WHERE e.id = p.session), p.author, p.author_name, p.state, p.created",
+	fields: func(w *Waiting) []any {
+		return []any{&w.ID, &w.Session, &w.Environment, &w.Author.Handle, &w.Author.Name, &w.State, stamp{&w.Created}}
+	},
+}
+
+// MaxWaiting is how many waiting prompts are looked at; further ones move up.
+const MaxWaiting = 5000
+
+// ClaimablePrompts lists what a runner may take now. A prompt is there if
+// nobody holds its session's lease (a lease that owner left behind counts as
+// nobody's unless its session is in busy) and
 //   - it is running and its session does not wait for a person: its runner
 //     died, or what it waited for is there; or
 //   - it is the first of the queue of a session in state queued, without a
 //     running prompt, that is not held.
 //
-// Left-behind work comes first. Then users take turns: who has least running
-// comes first, then who was served longest ago, then who asked first.
-func (r Reader) ClaimablePrompts(ctx context.Context, owner string, busy []core.SessionID, at time.Time, limit int) ([]core.Prompt, error) {
-	args := append(claimableArgs(owner, at), core.PromptRunning, core.PromptRunning, limit+len(busy))
-	list, err := promptTable.list(ctx, r.q, claimable+`
-		ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END,
-			(SELECT COUNT(*) FROM prompts o WHERE o.author = p.author AND o.state = ?),
-			(SELECT COALESCE(MAX(o.started), 0) FROM prompts o WHERE o.author = p.author),
-			p.created, p.id
-		LIMIT ?`, args...)
-	list = slices.DeleteFunc(list, func(p core.Prompt) bool { return slices.Contains(busy, p.Session) })
-	return list[:min(len(list), limit)], err
+// Left-behind work comes first, then what is older: whose turn it is, the
+// caller decides.
+func (r Reader) ClaimablePrompts(ctx context.Context, owner string, busy []core.SessionID, at time.Time) ([]Waiting, error) {
+	args := append(claimableArgs(owner, at), core.PromptRunning, MaxWaiting+len(busy))
+	list, err := waitingTable.list(ctx, r.q, claimable+` ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END, p.created, p.id LIMIT ?`, args...)
+	return slices.DeleteFunc(list, func(w Waiting) bool { return slices.Contains(busy, w.Session) }), err
+}
+
+// Load is how many prompts of one author run in one environment.
+type Load struct {
+	Author      string
+	Environment core.EnvironmentID
+	Running     int
+}
+
+var loadTable = table[Load]{
+	name: "prompts", noun: "prompt", columns: "p.author, s.environment, COUNT(*)",
+	fields: func(l *Load) []any { return []any{&l.Author, &l.Environment, &l.Running} },
+}
+
+// Loads counts what runs. A run that waits for a person does not count.
+func (r Reader) Loads(ctx context.Context) ([]Load, error) {
+	return loadTable.list(ctx, r.q, `AS p JOIN sessions s ON s.id = p.session WHERE p.state = ? AND s.state IN (?, ?, ?)
+		GROUP BY p.author, s.environment ORDER BY p.author, s.environment`,
+		core.PromptRunning, core.SessionStarting, core.SessionRunning, core.SessionStopping)
+}
+
+type served struct {
+	author string
+	at     time.Time
+}
+
+var servedTable = table[served]{
+	name: "prompts", noun: "prompt", columns: "author, MAX(started)",
+	fields: func(s *served) []any { return []any{&s.author, stamp{&s.at}} },
+}
+
+// Served says when a prompt of each author who has one queued was last begun;
+// the zero time is never.
+func (r Reader) Served(ctx context.Context) (map[string]time.Time, error) {
+	list, err := servedTable.list(ctx, r.q, `WHERE author IN (SELECT author FROM prompts WHERE state = ?) GROUP BY author`, core.PromptQueued)
+	out := make(map[string]time.Time, len(list))
+	for _, s := range list {
+		out[s.author] = s.at
+	}
+	return out, err
 }
 
 // ClaimablePrompt is one of ClaimablePrompts, or NotFound: to look again, in

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -93,13 +94,13 @@ func (q *queue) Move(t *rapid.T) {
 }
 
 func (q *queue) Claim(t *rapid.T) {
-	list, err := q.db.ClaimablePrompts(t.Context(), "me", nil, time.Now(), 1000)
+	list, err := q.db.ClaimablePrompts(t.Context(), "me", nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var mine []core.PromptID
 	for _, p := range list {
-		if again, err := q.db.ClaimablePrompt(t.Context(), p.ID, "me", time.Now()); err != nil || again != p {
+		if again, err := q.db.ClaimablePrompt(t.Context(), p.ID, "me", time.Now()); err != nil || again.ID != p.ID || again.Author.Handle != p.Author.Handle || again.State != p.State {
 			t.Fatalf("looked at again, %s is %+v (%v)", p.ID, again, err)
 		}
 		if p.Session == q.session {
@@ -168,46 +169,58 @@ func (q *queue) Check(t *rapid.T) {
 	}
 }
 
-func TestUsersTakeTurns(t *testing.T) {
+// What turns are taken by: who has how much running where, and who was served
+// when. A run that waits for a person is not running.
+func TestLoadsAndServed(t *testing.T) {
 	db, ctx := open(t), t.Context()
-	env := addEnvironment(t, db, "shop").ID
-	add := func(author string, at time.Time) core.Prompt {
+	shop, blog := addEnvironment(t, db, "shop").ID, addEnvironment(t, db, "blog").ID
+	start := time.Now().Truncate(time.Second).UTC()
+	add := func(env core.EnvironmentID, author string, state core.SessionState, began time.Time) {
 		s := addSession(t, db, env)
 		p, _, err := db.AddPrompt(ctx, core.Prompt{
-			ID: core.NewPromptID(), Session: s.ID, Author: core.Author{Handle: author}, State: core.PromptQueued, Created: at,
+			ID: core.NewPromptID(), Session: s.ID, Author: core.Author{Handle: author}, State: core.PromptQueued, Created: start,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p
-	}
-	start := time.Now()
-	for i := range 4 {
-		add("alice", start.Add(time.Duration(i)*time.Second))
-	}
-	add("bob", start.Add(time.Minute))
-	add("carol", start.Add(2*time.Minute))
-	var order []string
-	for i := range 6 {
-		list, err := db.ClaimablePrompts(ctx, "me", nil, time.Now(), 1)
-		if err != nil || len(list) != 1 {
-			t.Fatalf("%d: %v %v", i, list, err)
-		}
-		order = append(order, list[0].Author.Handle)
-		for _, to := range []core.PromptState{core.PromptRunning, core.PromptDone} {
-			if _, err := db.UpdatePrompt(ctx, list[0].ID, func(p *core.Prompt) error {
-				p.State, p.Started = to, start.Add(time.Duration(i+1)*time.Hour)
-				return nil
-			}); err != nil {
+		path := map[core.SessionState][]core.SessionState{
+			core.SessionStarting: {core.SessionStarting}, core.SessionRunning: {core.SessionStarting, core.SessionRunning},
+			core.SessionWaiting: {core.SessionStarting, core.SessionRunning, core.SessionWaiting},
+		}[state]
+		for _, to := range path {
+			if _, err := db.UpdateSession(ctx, s.ID, func(s *core.Session) error { s.State = to; return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := db.UpdateSession(ctx, list[0].Session, func(s *core.Session) error { s.State = core.SessionIdle; return nil }); err != nil {
+		if len(path) == 0 {
+			return
+		}
+		if _, err := db.UpdatePrompt(ctx, p.ID, func(p *core.Prompt) error { p.State, p.Started = core.PromptRunning, began; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := []string{"alice", "bob", "carol", "alice", "alice", "alice"}; !slices.Equal(order, want) {
-		t.Errorf("order %v, want %v", order, want)
+	add(shop, "alice", core.SessionRunning, start)
+	add(shop, "alice", core.SessionStarting, start.Add(time.Minute))
+	add(blog, "alice", core.SessionRunning, start)
+	add(blog, "bob", core.SessionWaiting, start.Add(time.Hour))
+	for _, author := range []string{"alice", "bob", "carol"} {
+		add(shop, author, core.SessionQueued, time.Time{})
+	}
+	loads, err := db.Loads(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := map[string]int{}
+	for _, l := range loads {
+		sum[l.Author+" "+map[core.EnvironmentID]string{shop: "shop", blog: "blog"}[l.Environment]] = l.Running
+	}
+	if want := map[string]int{"alice shop": 2, "alice blog": 1}; !maps.Equal(sum, want) {
+		t.Errorf("running %v, want %v", sum, want)
+	}
+	served, err := db.Served(ctx)
+	want := map[string]time.Time{"alice": start.Add(time.Minute), "bob": start.Add(time.Hour), "carol": {}}
+	if err != nil || !maps.Equal(served, want) {
+		t.Errorf("served %v (%v), want %v", served, err, want)
 	}
 }
 
@@ -217,7 +230,7 @@ func TestHeldAndLeasedSessionsAreNotClaimable(t *testing.T) {
 	addPrompt(t, db, s.ID, "x")
 	at := time.Now()
 	count := func(owner string, busy []core.SessionID, at time.Time) int {
-		list, err := db.ClaimablePrompts(ctx, owner, busy, at, 10)
+		list, err := db.ClaimablePrompts(ctx, owner, busy, at)
 		if err != nil {
 			t.Fatal(err)
 		}

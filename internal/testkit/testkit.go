@@ -31,6 +31,7 @@ import (
 	"drydock/internal/config"
 	"drydock/internal/core"
 	"drydock/internal/daemon"
+	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/image"
 	"drydock/internal/harness/model"
 	"drydock/internal/harness/model/scripted"
@@ -96,6 +97,8 @@ func Start(t testing.TB, o Options) *Daemon {
 		MaxSessions: o.MaxSessions, NoPictures: !o.Pictures, Log: logger(t),
 		Limits: core.Limits{CPU: 2, Memory: 2 << 30, Pids: 2048, Disk: 8 << 30, Lifetime: time.Hour},
 		Images: image.Options{Dir: o.Images},
+		// A test is about Drydock, not about how full this machine is.
+		Capacity: capacity.Options{MemoryReserve: 1, DiskReserve: 1, FloorSession: 1 << 20, FloorIdle: 1 << 20, PerProcessor: 1000},
 	}
 	if o.Driver != "fake" {
 		opts.Runsc, opts.Init = need.Runsc(t), need.Bin(t, "drydock-init")

@@ -82,7 +82,7 @@ func (s *Service) fresh(env core.Environment, req core.NewSession) core.Session 
 	}
 	return core.Session{
 		ID: core.NewSessionID(), Environment: env.ID, Title: or(req.Title, firstLine(req.Prompt.Text, 80)),
-		State: core.SessionQueued, Reason: "waits for a runner", Owner: req.Prompt.Author,
+		State: core.SessionQueued, Reason: waitsForRunner, Owner: req.Prompt.Author,
 		Blueprint: or(req.Blueprint, s.opts.Blueprint), Agent: or(req.Agent, s.opts.Agent), Model: or(req.Model, s.opts.Model),
 		Base: or(req.Base, env.DefaultBranch), Budget: budget, Created: at, Updated: at,
 	}
@@ -159,7 +159,7 @@ func (s *Service) enqueue(ctx context.Context, tx *store.Tx, id core.SessionID, 
 func (s *Service) goOn(ctx context.Context, tx *store.Tx, session core.Session, by core.Author, reason string) error {
 	state, why := session.State, session.Reason
 	if state == core.SessionIdle || state == core.SessionFailed {
-		state, why = core.SessionQueued, "waits for a runner"
+		state, why = core.SessionQueued, waitsForRunner
 	}
 	if session.Held && state != core.SessionStopping {
 		why = because("the queue goes on, "+nameOf(by)+" said so", reason)

@@ -71,8 +71,8 @@ func (m *machine) any(t *rapid.T) core.SessionID {
 }
 
 func (m *machine) claim(t *rapid.T) func() {
-	list, err := m.db.ClaimablePrompts(context.Background(), "d", m.service.busy(), time.Now(), 100)
-	list = slices.DeleteFunc(list, func(p core.Prompt) bool { return !slices.Contains(m.sessions, p.Session) })
+	list, err := m.db.ClaimablePrompts(context.Background(), "d", m.service.busy(), time.Now())
+	list = slices.DeleteFunc(list, func(p store.Waiting) bool { return !slices.Contains(m.sessions, p.Session) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,34 +94,54 @@ func (s *Service) local(id core.SessionID) *running {
 	return s.jobs[id]
 }
 
-// fill claims until nothing is left to claim or enough sessions run.
+// fill claims, in turn, until nothing is left that may run, or enough runs.
 func (s *Service) fill(ctx context.Context, workers *sync.WaitGroup) {
 	for again := true; again && ctx.Err() == nil; {
-		busy := s.busy()
-		if len(busy) >= s.opts.MaxRunning {
+		if len(s.busy()) >= s.opts.MaxRunning {
 			return
 		}
-		list, err := s.db.ClaimablePrompts(ctx, s.opts.Instance, busy, time.Now(), candidates)
-		again = false
-		for i := 0; i < len(list) && !again && err == nil; i++ { // one that cannot be claimed does not hold up the others
-			var work func()
-			if work, err = s.claim(ctx, list[i].ID); work != nil {
-				workers.Go(work)
-				again = true
-			}
-			if err != nil && ctx.Err() == nil {
-				s.logger.WarnContext(ctx, "prompt not claimed", "op", "session.claim", "prompt", list[i].ID, "session", list[i].Session, "err", err)
-				err = nil
-			}
-		}
+		list, err := s.turns(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.logger.WarnContext(ctx, "queue not read", "op", "session.claim", "err", err)
 		}
+		again = err == nil && s.take(ctx, list, workers)
 	}
 }
 
-// candidates is how many claimable prompts are looked at in one go.
-const candidates = 8
+// take claims the first that can be claimed. One that cannot does not hold up
+// the others; but where the host has no room for the first, those behind it do
+// not slip past.
+func (s *Service) take(ctx context.Context, list []turn, workers *sync.WaitGroup) bool {
+	for _, t := range list {
+		if t.bound != "" {
+			return false // and so is everything behind it
+		}
+		leave := func() {}
+		if s.capacity != nil {
+			var lack string
+			if leave, lack = s.capacity.Enter(ctx, t.Session, t.resumed()); lack != "" {
+				if t.resumed() {
+					continue // the sandbox of another one may be there already
+				}
+				return false
+			}
+		}
+		work, err := s.claim(ctx, t.ID)
+		if work != nil {
+			workers.Go(func() {
+				work()
+				leave()
+				s.wake() // there may be room now
+			})
+			return true
+		}
+		leave()
+		if err != nil && ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "prompt not claimed", "op", "session.claim", "prompt", t.ID, "session", t.Session, "err", err)
+		}
+	}
+	return false
+}
 
 // claim takes a prompt, if it is still claimable, and returns what is to be
 // done with it.

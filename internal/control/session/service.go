@@ -17,6 +17,7 @@ type Deps struct {
 	Store    *store.DB
 	Log      *event.Log
 	Executor Executor
+	Capacity Capacity     // of the host; nil has room for everything
 	Logger   *slog.Logger // default: discards
 }
 
@@ -27,6 +28,10 @@ type Options struct {
 	// the same. Default: a random one, and then leases must expire first.
 	Instance   string
 	MaxRunning int // sessions running at once; default 4
+	// PerUser and PerEnvironment bound how many of MaxRunning one person and
+	// one environment may have; 0 is no bound. A run that was begun goes on
+	// whatever they say.
+	PerUser, PerEnvironment int
 
 	Lease     time.Duration // how long a silent runner keeps its session; default 30 s
 	Heartbeat time.Duration // default a third of Lease
@@ -76,6 +81,7 @@ type Service struct {
 	db       *store.DB
 	log      *event.Log
 	executor Executor
+	capacity Capacity
 	logger   *slog.Logger
 	opts     Options
 
@@ -98,19 +104,30 @@ func New(deps Deps, opts Options) (*Service, error) {
 		return nil, core.E("session.new", core.Invalid, nil, "heartbeat %v is more than half of the lease %v", opts.Heartbeat, opts.Lease)
 	}
 	return &Service{
-		db: deps.Store, log: deps.Log, executor: deps.Executor, logger: deps.Logger, opts: opts,
+		db: deps.Store, log: deps.Log, executor: deps.Executor, capacity: deps.Capacity, logger: deps.Logger, opts: opts,
 		wakeup: make(chan struct{}, 1), jobs: map[core.SessionID]*running{},
 	}, nil
 }
 
-// Get finds a session.
+// Get finds a session. The reason of one that waits for a runner tells its
+// place.
 func (s *Service) Get(ctx context.Context, id core.SessionID) (core.Session, error) {
-	return s.db.Session(ctx, id)
+	session, err := s.db.Session(ctx, id)
+	if err != nil {
+		return session, err
+	}
+	list := []core.Session{session}
+	err = s.tellPlaces(ctx, list)
+	return list[0], err
 }
 
-// List pages through sessions, newest first.
+// List pages through sessions, newest first; see Get.
 func (s *Service) List(ctx context.Context, f core.SessionFilter, p core.Page) ([]core.Session, string, error) {
-	return s.db.Sessions(ctx, f, p)
+	list, next, err := s.db.Sessions(ctx, f, p)
+	if err != nil {
+		return nil, "", err
+	}
+	return list, next, s.tellPlaces(ctx, list)
 }
 
 // Prompts lists a session's prompts in the order of its queue.

@@ -25,7 +25,7 @@ func TestCreateAnswersBeforeAnythingStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := core.Session{
-		ID: s.ID, Environment: env.ID, Title: "fix the cart", State: core.SessionQueued, Reason: "waits for a runner", Owner: alice,
+		ID: s.ID, Environment: env.ID, Title: "fix the cart", State: core.SessionQueued, Reason: "waits for a runner: place 1 of 1", Owner: alice,
 		Blueprint: "code-change", Agent: "builtin", Base: "main", Created: s.Created, Updated: s.Updated,
 	}
 	if diff := cmp.Diff(want, d.get(s.ID)); diff != "" {

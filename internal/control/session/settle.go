@@ -172,7 +172,7 @@ func (s *Service) next(ctx context.Context, tx *store.Tx, id core.SessionID, run
 	case held:
 		said += "; " + prompts(len(queue)) + " held until somebody resumes or adds one"
 	case len(queue) > 0:
-		to, said = core.SessionQueued, said+"; the next prompt waits for a runner"
+		to, said = core.SessionQueued, said+"; the next prompt "+waitsForRunner
 	case run.State == core.RunFailed:
 		to = core.SessionFailed
 	}

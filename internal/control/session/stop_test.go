@@ -349,8 +349,11 @@ func TestShutdownLeavesTheRunForTheNextStart(t *testing.T) {
 	if cause := <-causes; !errors.Is(cause, session.ErrShutdown) {
 		t.Errorf("cause %v", cause)
 	}
-	if got := first.get(s.ID); got.State != before.State || got.Reason != before.Reason {
-		t.Errorf("a shutdown changed the session to %s (%s)", got.State, got.Reason)
+	if got, err := first.db.Session(t.Context(), s.ID); err != nil || got.State != before.State || got.Reason != before.Reason {
+		t.Errorf("a shutdown changed the session to %s (%s), %v", got.State, got.Reason, err)
+	}
+	if got := first.get(s.ID); got.Reason != before.Reason+"; waits for a runner: place 1 of 1" {
+		t.Errorf("meanwhile it is shown as %q", got.Reason)
 	}
 	free, err := first.db.LeaseFree(t.Context(), store.LeaseOfSession(s.ID), "two", time.Now())
 	if err != nil || !free {

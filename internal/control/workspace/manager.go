@@ -32,8 +32,11 @@ type Deps struct {
 	// what it follows up to date with the source, and may be nil.
 	Mirror  func(ctx context.Context, env core.Environment) (*mirror.Mirror, error)
 	Refresh func(ctx context.Context, env core.Environment) error
-	Events  Log
-	Log     *slog.Logger
+	// Aged is what a session is told that starts from the snapshot of an
+	// environment when that is too old; nil: it is not. It may be nil.
+	Aged   func(ctx context.Context, env core.EnvironmentID) *core.WarningData
+	Events Log
+	Log    *slog.Logger
 }
 
 // Manager opens and puts away workspaces.
@@ -352,6 +355,11 @@ func (o *opening) environmentSnapshot(ctx context.Context) (core.SnapshotID, err
 	if env.Snapshot == "" {
 		return "", core.E("workspace.open", core.Unavailable, nil, "environment %s has no good build", env.Name).
 			WithHint("build it: drydock env build %s", env.Source)
+	}
+	if o.m.d.Aged != nil {
+		if w := o.m.d.Aged(ctx, env.ID); w != nil {
+			return env.Snapshot, o.tell(ctx, core.EventWarning, *w)
+		}
 	}
 	return env.Snapshot, nil
 }

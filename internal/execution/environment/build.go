@@ -12,6 +12,7 @@ import (
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/gitcmd/mirror"
+	"drydock/internal/store"
 )
 
 // Names of a build's phases, besides those of Launch.
@@ -111,9 +112,7 @@ func (b *Builder) run(ctx context.Context, j job) {
 	case errors.Is(cause, errStopped):
 		b.finish(ctx, id, core.BuildStopped, "", &core.Failure{Code: "stopped", Message: "somebody asked for it to stop"})
 	case ctx.Err() != nil:
-		b.finish(ctx, id, core.BuildFailed, "", &core.Failure{
-			Code: "interrupted", Message: "the daemon ended while it ran", Hint: "build again",
-		})
+		b.finish(ctx, id, core.BuildFailed, "", interrupted())
 	default:
 		b.finish(ctx, id, core.BuildFailed, "", w.failure(err))
 	}
@@ -263,6 +262,9 @@ func (w *work) fetch(ctx context.Context) error {
 	if err != nil {
 		return failed("fetch_failed", err)
 	}
+	if err := w.seen(ctx); err != nil {
+		return err
+	}
 	if w.env, err = db.UpdateEnvironment(ctx, w.env.ID, func(e *core.Environment) error {
 		e.DefaultBranch = w.branch
 		return nil
@@ -277,10 +279,31 @@ func (w *work) fetch(ctx context.Context) error {
 	if err != nil {
 		return failed("recipe_invalid", err)
 	}
+	if _, err := db.UpdateFreshness(ctx, w.env.ID, func(row *store.Freshness) error {
+		row.Refresh, row.MaxAge = w.recipe.Refresh, w.recipe.MaxAge
+		return nil
+	}); err != nil {
+		return err
+	}
 	for _, warning := range w.recipe.Warnings {
 		w.warn(ctx, "recipe", warning)
 	}
 	return nil
+}
+
+// seen remembers where the base branch stands.
+func (w *work) seen(ctx context.Context) error {
+	head, err := w.mirror.Resolve(ctx, "refs/heads/"+w.branch)
+	if err != nil {
+		return failed("fetch_failed", err)
+	}
+	_, err = w.b.deps.DB.UpdateFreshness(ctx, w.env.ID, func(row *store.Freshness) error {
+		if row.Head != head {
+			row.Head, row.HeadSeen = head, time.Now().UTC()
+		}
+		return nil
+	})
+	return err
 }
 
 func (w *work) baseImage(ctx context.Context, p *core.Phase) error {
@@ -319,7 +342,8 @@ func (w *work) launch(ctx context.Context) error {
 		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: func(p core.Phase) { w.report(ctx, p) },
 	}
 	if w.from != nil {
-		req.Snapshot, req.Base, req.Image = w.from.ID, nil, snapshot.Image{}
+		// The services are to find the tree as it is after the checkout.
+		req.Snapshot, req.Base, req.Image, req.FilesOnly = w.from.ID, nil, snapshot.Image{}, true
 	}
 	var err error
 	w.machine, err = w.b.deps.Launcher.Launch(ctx, req)
@@ -339,12 +363,6 @@ func (w *work) checkout(ctx context.Context) error {
 func (w *work) install(ctx context.Context) error {
 	if err := w.launch(ctx); err != nil {
 		return failed("start_failed", err)
-	}
-	if w.from != nil && w.from.Memory != nil {
-		// The services are to find the tree as it is after the checkout.
-		if err := w.machine.StopServices(ctx); err != nil {
-			return failed("start_failed", err)
-		}
 	}
 	if !w.base.Installed && w.from == nil {
 		if err := w.phase(ctx, PhasePackages, func(p *core.Phase) error {

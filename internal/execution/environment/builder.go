@@ -51,6 +51,9 @@ type BuilderDeps struct {
 	Refresh func(ctx context.Context, env core.Environment) error
 	// Base makes a base image, or finds it.
 	Base func(ctx context.Context, req BaseRequest) (BaseImage, error)
+	// Room says whether the host has room for a build, and if not, why; queued
+	// builds wait. Nil: it has.
+	Room func(ctx context.Context) (ok bool, why string)
 	Log  *slog.Logger
 }
 
@@ -60,6 +63,9 @@ type BuilderOptions struct {
 	Workers int    // builds at once; default 2
 	// SetupTimeout bounds a step without a timeout of its own; default 30 min.
 	SetupTimeout time.Duration
+	// MaxSnapshotAge is how old a snapshot may be that is used in silence, where
+	// the recipe does not say; 0: any age.
+	MaxSnapshotAge time.Duration
 	// LogEvents bounds the output of one build in its events, in bytes; default
 	// 2 MiB. The file has all of it, up to LogFile (default 256 MiB).
 	LogEvents, LogFile int64
@@ -88,11 +94,14 @@ type Builder struct {
 	closed  bool
 	queue   []job
 	running map[core.EnvironmentID]running
+	waits   bool          // the queue is looked at again when the host may have room
+	ended   chan struct{} // closed by Close
 }
 
 type job struct {
 	build core.Build
 	req   BuildRequest
+	told  bool // that it waits for room
 }
 
 type running struct {
@@ -129,7 +138,7 @@ func NewBuilder(deps BuilderDeps, opts BuilderOptions) (*Builder, error) {
 	if opts.LogFile <= 0 {
 		opts.LogFile = 256 << 20
 	}
-	return &Builder{deps: deps, opts: opts, running: map[core.EnvironmentID]running{}}, nil
+	return &Builder{deps: deps, opts: opts, running: map[core.EnvironmentID]running{}, ended: make(chan struct{})}, nil
 }
 
 // Start goes on with builds that an earlier process left queued, and ends
@@ -143,23 +152,30 @@ func (b *Builder) Start(ctx context.Context) error {
 		if build.State == core.BuildQueued {
 			req, err := b.loadRequest(build.ID)
 			if err == nil {
-				b.enqueue(job{build, req})
+				b.enqueue(job{build: build, req: req})
 				continue
 			}
 			b.deps.Log.Warn("the request of a queued build is lost", "build", build.ID, "error", err)
 		}
-		b.finish(ctx, build.ID, core.BuildFailed, "", &core.Failure{
-			Code: "interrupted", Message: "the daemon ended while it ran", Hint: "build again",
-		})
+		b.finish(ctx, build.ID, core.BuildFailed, "", interrupted())
 	}
 	b.pump(ctx)
 	return nil
 }
 
+func interrupted() *core.Failure {
+	return &core.Failure{Code: codeInterrupted, Message: "the daemon ended while it ran", Hint: "build again"}
+}
+
+const codeInterrupted = "interrupted"
+
 // Close stops running builds, which are recorded as interrupted, and waits.
 // Queued ones stay queued.
 func (b *Builder) Close() error {
 	b.mu.Lock()
+	if !b.closed {
+		close(b.ended)
+	}
 	b.closed = true
 	for _, r := range b.running {
 		r.cancel(errInterrupted)
@@ -182,15 +198,15 @@ func (b *Builder) Build(ctx context.Context, req BuildRequest) (core.Build, erro
 	if build, ok := b.waiting(env.ID, req); ok {
 		return build, nil
 	}
-	build := core.Build{ID: core.NewBuildID(), Environment: env.ID, State: core.BuildQueued, Created: time.Now().UTC()}
+	build := core.Build{ID: core.NewBuildID(), Environment: env.ID, State: core.BuildQueued, By: req.By.Handle, Why: req.Why, Created: time.Now().UTC()}
 	if err := b.saveRequest(build.ID, req); err != nil {
 		return core.Build{}, core.E("environment.build", core.Unavailable, err, "request of build %s", build.ID)
 	}
 	if err := b.deps.DB.CreateBuild(ctx, build); err != nil {
 		return core.Build{}, errors.Join(err, b.dropRequest(build.ID))
 	}
-	b.event(ctx, build.ID, core.EventBuildState, core.BuildData{State: core.BuildQueued})
-	b.enqueue(job{build, req})
+	b.eventBy(ctx, build.ID, req.By.Handle, core.EventBuildState, core.BuildData{State: core.BuildQueued})
+	b.enqueue(job{build: build, req: req})
 	b.pump(ctx)
 	return build, nil
 }
@@ -254,7 +270,7 @@ func (b *Builder) pump(ctx context.Context) {
 			_, busy := b.running[j.build.Environment]
 			return !busy
 		})
-		if i < 0 {
+		if i < 0 || !b.room(ctx) {
 			return
 		}
 		j := b.queue[i]
@@ -275,16 +291,30 @@ func (b *Builder) pump(ctx context.Context) {
 }
 
 // finish writes the end of a build: the row, the environment's new snapshot if
-// there is one, and the event, which tells what the row says.
+// there is one, when to build next, and the event, which tells what the row
+// says. A snapshot that somebody went back to meanwhile stays in use.
 func (b *Builder) finish(ctx context.Context, id core.BuildID, state core.BuildState, snap core.SnapshotID, failure *core.Failure) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
+	other := b.isOther(id)
 	err := b.deps.DB.Tx(ctx, func(tx *store.Tx) error {
 		build, err := tx.UpdateBuild(ctx, id, func(build *core.Build) error {
 			build.State, build.Snapshot, build.Failure, build.Finished = state, snap, failure, time.Now().UTC()
 			return nil
 		})
-		if err != nil || snap == "" {
+		if err != nil {
+			return err
+		}
+		row, err := tx.UpdateFreshness(ctx, build.Environment, func(row *store.Freshness) error {
+			if snap != "" && build.Created.After(row.PinnedAt) {
+				row.Pinned, row.PinnedAt, row.PinnedBy = "", time.Time{}, ""
+			}
+			// What was cut off says nothing of the environment.
+			ran := state == core.BuildDone || failure != nil && failure.Code != codeInterrupted
+			replan(row, ended{build: build, state: state, failure: failure, ref: other, counted: ran || state == core.BuildStopped}, time.Now().UTC())
+			return nil
+		})
+		if err != nil || snap == "" || row.Pinned != "" {
 			return err
 		}
 		_, err = tx.UpdateEnvironment(ctx, build.Environment, func(e *core.Environment) error {
@@ -305,7 +335,13 @@ func (b *Builder) finish(ctx context.Context, id core.BuildID, state core.BuildS
 
 // event appends one; a build goes on without its events.
 func (b *Builder) event(ctx context.Context, id core.BuildID, kind core.EventKind, data any) {
-	if err := b.deps.Append(ctx, string(id), core.NewEvent(kind, data)); err != nil && ctx.Err() == nil {
+	b.eventBy(ctx, id, "", kind, data)
+}
+
+func (b *Builder) eventBy(ctx context.Context, id core.BuildID, actor string, kind core.EventKind, data any) {
+	e := core.NewEvent(kind, data)
+	e.Actor = actor
+	if err := b.deps.Append(ctx, string(id), e); err != nil && ctx.Err() == nil {
 		b.deps.Log.Error("cannot store an event of a build", "build", id, "kind", kind, "error", err)
 	}
 }
@@ -329,6 +365,12 @@ func (b *Builder) loadRequest(id core.BuildID) (req BuildRequest, err error) {
 		return req, err
 	}
 	return req, json.Unmarshal(data, &req)
+}
+
+// isOther says whether a build is of something else than the base branch.
+func (b *Builder) isOther(id core.BuildID) bool {
+	req, err := b.loadRequest(id)
+	return err == nil && req.Ref != ""
 }
 
 func (b *Builder) dropRequest(id core.BuildID) error {

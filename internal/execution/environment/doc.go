@@ -1,6 +1,7 @@
 // Package environment turns repositories into machines: the Launcher starts a
 // sandbox from a snapshot and hands out a Machine to work with; the Builder
-// executes an environment's recipe and ends in a snapshot.
+// executes an environment's recipe and ends in a snapshot; the Refresher asks it
+// for builds at the interval of each recipe and when a base branch has moved.
 //
 // It does not know sessions, models or checks; it does not decide what a
 // sandbox may reach, only passes a policy on; and it is told of images, of the
@@ -8,7 +9,8 @@
 //
 // Invariants: a row for a sandbox exists before the sandbox does, and for a
 // snapshot before its files do; a build that fails leaves the environment's
-// last good snapshot in use; one environment has one running build at most;
+// last good snapshot in use; how an environment stands is worked out in one place;
+// times of builds to come are in the database; one environment has one running build at most;
 // platform commands in a sandbox run no hooks, and what they print is not
 // trusted.
 //

@@ -48,6 +48,9 @@ type world struct {
 	baseID   string        // digest of the base image
 	patience time.Duration // with a build
 
+	room  func(context.Context) (bool, string) // of the host, for builds
+	admit func(context.Context, environment.AdmitRequest) (func(), error)
+
 	newDriver func() sandbox.Driver // instead of the fake
 	newBase   func(context.Context, environment.BaseRequest) (environment.BaseImage, error)
 }
@@ -97,10 +100,10 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.launcher = environment.NewLauncher(environment.LauncherDeps{Driver: w.driver, Snapshots: w.snaps, Rows: w.db},
+	w.launcher = environment.NewLauncher(environment.LauncherDeps{Driver: w.driver, Snapshots: w.snaps, Rows: w.db, Admit: w.admit},
 		environment.LauncherOptions{Places: w.places})
 	w.builder, err = environment.NewBuilder(environment.BuilderDeps{
-		DB: w.db, Launcher: w.launcher, Snapshots: w.snaps,
+		DB: w.db, Launcher: w.launcher, Snapshots: w.snaps, Room: w.room,
 		Append: func(ctx context.Context, subject string, events ...core.Event) error {
 			stored, err := w.db.AppendEvents(ctx, subject, events)
 			w.mu.Lock()

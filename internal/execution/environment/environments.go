@@ -100,12 +100,25 @@ func clipName(s string) string {
 
 // Get finds an environment by name or identifier.
 func (b *Builder) Get(ctx context.Context, nameOrID string) (core.Environment, error) {
-	return b.deps.DB.Environment(ctx, nameOrID)
+	env, err := b.deps.DB.Environment(ctx, nameOrID)
+	if err != nil {
+		return env, err
+	}
+	envs, err := b.withFreshness(ctx, env)
+	if err != nil {
+		return env, err
+	}
+	return envs[0], nil
 }
 
 // List lists environments, newest first.
 func (b *Builder) List(ctx context.Context, page core.Page) ([]core.Environment, string, error) {
-	return b.deps.DB.Environments(ctx, page)
+	envs, next, err := b.deps.DB.Environments(ctx, page)
+	if err != nil {
+		return nil, "", err
+	}
+	envs, err = b.withFreshness(ctx, envs...)
+	return envs, next, err
 }
 
 // Builds lists those of an environment, newest first.

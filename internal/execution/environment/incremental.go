@@ -35,6 +35,9 @@ func (w *work) look(ctx context.Context) {
 	age := time.Since(scratchTime(m))
 	// Somebody who asks for a build of what is built already is not made to wait.
 	w.daily = (age >= scratchEvery || age < -time.Hour) && (w.req.Why != "" || m.Commit != w.commit)
+	if w.req.Why == WhyOld { // whatever bound it is that it is too old for
+		w.daily = true
+	}
 }
 
 // scratchTime is when the files of a snapshot were made from a base image.

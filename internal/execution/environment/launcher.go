@@ -64,7 +64,17 @@ type LauncherDeps struct {
 	Rows      SandboxRows
 	// Settings may be nil. The handle has the network's own variables already.
 	Settings func(ctx context.Context, policy *core.NetworkPolicy, h sandbox.Handle) (Settings, error)
-	Log      *slog.Logger
+	// Admit waits until the host has room, after a place is free; nil: it has.
+	Admit func(ctx context.Context, req AdmitRequest) (release func(), err error)
+	Log   *slog.Logger
+}
+
+// AdmitRequest asks for room for one sandbox.
+type AdmitRequest struct {
+	ID      core.SandboxID
+	Purpose string
+	Owner   string
+	Limits  core.Limits
 }
 
 // LauncherOptions are the operator's.
@@ -164,7 +174,7 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 		return nil, core.E(op, core.Internal, nil, "a sandbox starts from a snapshot or from a base image")
 	}
 	start := time.Now()
-	leave, err := l.enter(ctx, req.Purpose)
+	leave, err := l.enter(ctx, AdmitRequest{ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Limits: l.limits(req.Limits)})
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +193,22 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	return m, nil
 }
 
-// enter takes a place for a purpose, or waits for one.
-func (l *Launcher) enter(ctx context.Context, purpose string) (leave func(), err error) {
+// enter takes a place for a purpose and then room of the host, or waits.
+func (l *Launcher) enter(ctx context.Context, req AdmitRequest) (func(), error) {
+	leave, err := l.place(ctx, req.Purpose)
+	if err != nil || l.deps.Admit == nil {
+		return leave, err
+	}
+	release, err := l.deps.Admit(ctx, req)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { release(); leave() }, nil
+}
+
+// place takes a place for a purpose, or waits for one.
+func (l *Launcher) place(ctx context.Context, purpose string) (leave func(), err error) {
 	places := l.places[purpose]
 	if places == nil {
 		return func() {}, nil

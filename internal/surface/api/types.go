@@ -91,7 +91,12 @@ type CreateBuild struct {
 	Source string `json:"source,omitempty" maxLength:"2000" doc:"URL or absolute path of a repository; may be left out for an environment that exists"`
 	Name   string `json:"name,omitempty" maxLength:"100" doc:"default: last part of the source"`
 	Ref    string `json:"ref,omitempty" maxLength:"250" doc:"branch, tag or commit; default the default branch"`
-	Fresh  bool   `json:"fresh,omitempty" doc:"do not use the build cache"`
+	Fresh  bool   `json:"fresh,omitempty" doc:"from scratch and with a fresh base image, even if nothing has changed"`
+}
+
+// Rollback goes back to an earlier snapshot of an environment.
+type Rollback struct {
+	Snapshot string `json:"snapshot" minLength:"1" maxLength:"100" doc:"of an earlier build of the environment"`
 }
 
 // Recipe is the text an environment was last built from.
@@ -112,6 +117,42 @@ type Sandbox struct {
 	Address     string             `json:"address,omitempty"`
 	Limits      core.Limits        `json:"limits,omitzero"`
 	Created     time.Time          `json:"created"`
+}
+
+// Capacity is what the host has room for.
+type Capacity struct {
+	State      string         `json:"state" doc:"open, or full: and what is short (memory, disk, processors)"`
+	Reason     string         `json:"reason,omitempty" doc:"what a new session waits for"`
+	Hint       string         `json:"hint,omitempty"`
+	Memory     Room           `json:"memory"`
+	Disk       Room           `json:"disk" doc:"of the state directory"`
+	Processors int            `json:"processors"`
+	Busy       int            `json:"busy" doc:"sandboxes that work, and sessions that will have one"`
+	BusyLimit  int            `json:"busy_limit"`
+	Sandboxes  map[string]int `json:"sandboxes" nullable:"false" doc:"that live, by purpose"`
+
+	Running      int              `json:"running" doc:"sessions"`
+	RunningLimit int              `json:"running_limit"`
+	Queued       int              `json:"queued" doc:"sessions that wait for a runner"`
+	Waiting      []WaitingSandbox `json:"waiting" nullable:"false" doc:"sandboxes that wait for room, first first"`
+}
+
+// Room is one resource, in bytes.
+type Room struct {
+	Total     int64 `json:"total"`
+	Used      int64 `json:"used" doc:"by everything on the host"`
+	Sandboxes int64 `json:"sandboxes,omitempty" doc:"part of it that sandboxes use"`
+	Promised  int64 `json:"promised,omitempty" doc:"to sandboxes, beyond what they use now"`
+	Reserve   int64 `json:"reserve" doc:"never given out"`
+	Free      int64 `json:"free" doc:"for new ones"`
+}
+
+// WaitingSandbox is not started yet, for want of room.
+type WaitingSandbox struct {
+	Purpose string    `json:"purpose"`
+	Owner   string    `json:"owner" doc:"identifier of the session, run or build"`
+	For     string    `json:"for"`
+	Since   time.Time `json:"since"`
 }
 
 // Collected tells what a collection removed.

@@ -28,11 +28,19 @@ func (a *app) newEnvBuild() *cobra.Command {
 drydock.yaml (or devcontainer.json), run the setup, start the services, and keep
 the result as a snapshot that sessions start from.
 
+A build goes on from the snapshot before where base image and recipe are the same:
+it checks out the new commit, and runs setup again only where a lock file changed
+(or what on_sync of drydock.yaml says). Where nothing changed it does nothing.
+--fresh begins from scratch, with a fresh base image.
+
+Environments are also built by themselves: at the interval of their recipe
+(refresh, 30m), and when their base branch has moved.
+
 A path is one on the daemon's machine. The name of an environment that exists
 builds it again. A failed build leaves the last good one in use.`,
 		Example: `  drydock env build https://git.example.com/team/shop
   drydock env build . --name shop
-  drydock env build shop --fresh          # again, without the cache
+  drydock env build shop --fresh          # from scratch, with a fresh base image
   drydock env build shop --detach --json`,
 		Args:              exactly("URL, PATH or NAME"),
 		ValidArgsFunction: a.completeEnvironments,
@@ -43,7 +51,7 @@ builds it again. A failed build leaves the last good one in use.`,
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "name of the environment (default: last part of the address)")
 	f.StringVar(&o.ref, "ref", "", "branch, tag or commit (default: the default branch)")
-	f.BoolVar(&o.fresh, "fresh", false, "do not use the build cache")
+	f.BoolVar(&o.fresh, "fresh", false, "from scratch and with a fresh base image, even if nothing has changed")
 	f.BoolVarP(&o.detach, "detach", "d", false, "do not wait for the build")
 	return cmd
 }

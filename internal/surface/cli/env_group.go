@@ -7,5 +7,5 @@ func (a *app) newEnv() *cobra.Command {
 		`  drydock env build /srv/git/shop
   drydock env list
   drydock env show shop`,
-		a.newEnvBuild(), a.newEnvList(), a.newEnvShow(), a.newEnvRm())
+		a.newEnvBuild(), a.newEnvList(), a.newEnvShow(), a.newEnvRollback(), a.newEnvRm())
 }

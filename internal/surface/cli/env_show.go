@@ -20,7 +20,7 @@ func (a *app) newEnvShow() *cobra.Command {
 	var o envShowOptions
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show an environment and its builds",
+		Short: "Show an environment, how it stands, and its builds",
 		Example: `  drydock env show shop
   drydock env show shop --recipe   # the file it was built from
   drydock env show shop --log      # everything the last build printed`,
@@ -60,17 +60,43 @@ func (a *app) envShow(ctx context.Context, c *client.Client, name string, o envS
 	if a.json {
 		return a.document(map[string]any{"environment": env, "builds": builds.Items})
 	}
-	ready := "no good build yet"
-	if env.Snapshot != "" {
-		ready = string(env.Snapshot)
-	}
-	if err := a.pairs(
-		[2]string{"name", env.Name}, [2]string{"id", string(env.ID)}, [2]string{"source", env.Source},
-		[2]string{"branch", env.DefaultBranch}, [2]string{"snapshot", ready}, [2]string{"updated", a.ago(env.Updated)},
-	); err != nil {
+	if err := a.pairs(a.environmentPairs(env)...); err != nil {
 		return err
 	}
 	return a.showBuilds(builds)
+}
+
+// environmentPairs are an environment, how it stands, and what comes next.
+func (a *app) environmentPairs(env core.Environment) [][2]string {
+	f := freshness(env)
+	state := string(f.State)
+	if f.Why != "" {
+		state += ": " + f.Why
+	}
+	out := [][2]string{
+		{"name", env.Name}, {"id", string(env.ID)}, {"source", env.Source}, {"branch", env.DefaultBranch}, {"state", state},
+	}
+	if !f.StaleSince.IsZero() {
+		out = append(out, [2]string{"stale since", a.ago(f.StaleSince)})
+	}
+	if env.Snapshot == "" {
+		out = append(out, [2]string{"snapshot", "no good build yet"})
+	} else {
+		out = append(out, [2]string{"snapshot", string(env.Snapshot)}, [2]string{"made", a.made(f)}, [2]string{"found right", a.ago(f.Checked)},
+			[2]string{"commit", render.Short(f.Commit)})
+	}
+	if f.Head != "" && f.Head != f.Commit {
+		out = append(out, [2]string{"head", render.Short(f.Head)})
+	}
+	every := "never by itself"
+	if f.Refresh > 0 {
+		every = "every " + render.Duration(f.Refresh)
+	}
+	next := a.next(f)
+	if f.NextWhy != "" {
+		next += " (" + f.NextWhy + ")"
+	}
+	return append(out, [2]string{"built", every}, [2]string{"next build", next})
 }
 
 func (a *app) showBuilds(builds api.List[core.Build]) error {
@@ -78,7 +104,7 @@ func (a *app) showBuilds(builds api.List[core.Build]) error {
 		return nil
 	}
 	st := a.style(a.env.Stdout)
-	t := a.table([]string{"BUILD", "STATE", "COMMIT", "TOOK", "WHEN", "WHY"}, 5)
+	t := a.table([]string{"BUILD", "STATE", "COMMIT", "TOOK", "WHEN", "BY", "WHY"}, 6)
 	t.Paint = func(col int, cell string) string {
 		if col == 1 {
 			return st.State(cell)
@@ -90,10 +116,13 @@ func (a *app) showBuilds(builds api.List[core.Build]) error {
 		if !b.Finished.IsZero() {
 			took = render.Duration(b.Finished.Sub(b.Created))
 		}
+		if b.Why != "" {
+			why = "(" + b.Why + ")"
+		}
 		if b.Failure != nil {
 			why = b.Failure.Message
 		}
-		t.Row(string(b.ID), string(b.State), render.Short(b.Commit), took, a.ago(b.Created), why)
+		t.Row(string(b.ID), string(b.State), render.Short(b.Commit), took, a.ago(b.Created), b.By, why)
 	}
 	if err := a.printf("\n"); err != nil {
 		return err

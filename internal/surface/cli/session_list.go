@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +49,12 @@ func (a *app) sessionList(ctx context.Context, c *client.Client, o sessionListOp
 	}
 	names := a.environmentNames(ctx, c)
 	st := a.style(a.env.Stdout)
-	t := a.table([]string{"SESSION", "STATE", "ENV", "TITLE", "OWNER", "COST", "UPDATED"}, 3)
+	columns := []string{"SESSION", "STATE", "ENV", "TITLE", "OWNER", "COST", "UPDATED"}
+	waits := slices.ContainsFunc(items, func(s core.Session) bool { return waitsFor(s) != "" })
+	if waits {
+		columns = append(columns, "WAITS FOR")
+	}
+	t := a.table(columns, 3)
 	t.Paint = func(col int, cell string) string {
 		if col == 1 {
 			return st.State(cell)
@@ -55,8 +62,22 @@ func (a *app) sessionList(ctx context.Context, c *client.Client, o sessionListOp
 		return cell
 	}
 	return list(a, items, `No sessions. Start one with: drydock run -e ENV "TASK"`, t, func(s core.Session) []string {
-		return []string{string(s.ID), string(s.State), names(s.Environment), s.Title, s.Owner.Handle, cost(s), a.ago(s.Updated)}
+		row := []string{string(s.ID), string(s.State), names(s.Environment), s.Title, s.Owner.Handle, cost(s), a.ago(s.Updated)}
+		if waits {
+			row = append(row, waitsFor(s))
+		}
+		return row
 	})
+}
+
+// waitsFor is what a queued session waits for, and its place.
+func waitsFor(s core.Session) string {
+	const word = "waits for "
+	at := strings.LastIndex(s.Reason, word)
+	if s.State != core.SessionQueued || at < 0 {
+		return ""
+	}
+	return s.Reason[at+len(word):]
 }
 
 func cost(s core.Session) string {

@@ -177,6 +177,10 @@ func (c *Client) RemoveEnvironment(ctx context.Context, nameOrID string) error {
 	return c.do(ctx, http.MethodDelete, "/environments/"+seg(nameOrID), nil)
 }
 
+func (c *Client) RollbackEnvironment(ctx context.Context, nameOrID string, to core.SnapshotID) (core.Environment, error) {
+	return post[core.Environment](ctx, c, "/environments/"+seg(nameOrID)+"/rollback", api.Rollback{Snapshot: string(to)})
+}
+
 func (c *Client) Recipe(ctx context.Context, nameOrID string) (api.Recipe, error) {
 	return get[api.Recipe](ctx, c, "/environments/"+seg(nameOrID)+"/recipe", nil)
 }
@@ -218,6 +222,11 @@ func (c *Client) CollectSnapshots(ctx context.Context, dry bool) (api.Collected,
 func (c *Client) Sandboxes(ctx context.Context) ([]api.Sandbox, error) {
 	l, err := get[api.List[api.Sandbox]](ctx, c, "/sandboxes", nil)
 	return l.Items, err
+}
+
+// Capacity tells what the host has room for.
+func (c *Client) Capacity(ctx context.Context) (api.Capacity, error) {
+	return get[api.Capacity](ctx, c, "/capacity", nil)
 }
 
 // ChangeQuery narrows a list of changes.

@@ -30,6 +30,19 @@ func (s *Server) environmentRoutes() {
 			}
 			return nil, envs.Remove(ctx, env.ID, by)
 		})
+	register(s, route{id: "rollback-environment", method: "POST", path: "/environments/{id}/rollback", tag: tag, have: have, summary: "Use an earlier good snapshot again, until the base branch moves on or somebody builds the environment"},
+		func(ctx context.Context, by core.Author, in *struct {
+			IDIn
+			Body api.Rollback
+		},
+		) (*out[core.Environment], error) {
+			to, err := core.ParseID[core.SnapshotID]("snp_", in.Body.Snapshot)
+			if err != nil {
+				return nil, err
+			}
+			v, err := envs.Rollback(ctx, in.ID, to, by)
+			return ok(v), err
+		})
 	register(s, route{id: "get-recipe", method: "GET", path: "/environments/{id}/recipe", tag: tag, have: have, summary: "The file the environment was last built from"},
 		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.Recipe], error) {
 			env, err := envs.Get(ctx, in.ID)
@@ -114,5 +127,10 @@ func (s *Server) snapshotRoutes() {
 		func(ctx context.Context, _ core.Author, _ *none) (*out[api.List[api.Sandbox]], error) {
 			items, err := s.deps.Sandboxes.List(ctx)
 			return listOf(items, ""), err
+		})
+	register(s, route{id: "capacity", method: "GET", path: "/capacity", tag: "sandboxes", have: s.deps.Capacity != nil, summary: "What the host has room for, and who waits"},
+		func(ctx context.Context, _ core.Author, _ *none) (*out[api.Capacity], error) {
+			v, err := s.deps.Capacity.Capacity(ctx)
+			return ok(v), err
 		})
 }

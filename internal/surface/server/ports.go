@@ -28,6 +28,7 @@ type Deps struct {
 	Environments Environments
 	Snapshots    Snapshots
 	Sandboxes    Sandboxes
+	Capacity     Capacity
 	Changes      Changes
 	Review       Review
 	Approvals    Approvals
@@ -138,6 +139,8 @@ type Environments interface {
 	GetBuild(ctx context.Context, id core.BuildID) (core.Build, error)
 	Recipe(ctx context.Context, id core.EnvironmentID) (api.Recipe, error)
 	Remove(ctx context.Context, id core.EnvironmentID, by core.Author) error
+	// Rollback makes an earlier snapshot of an environment the one in use.
+	Rollback(ctx context.Context, nameOrID string, to core.SnapshotID, by core.Author) (core.Environment, error)
 }
 
 // Snapshots keeps files of environments and sessions. Collect removes what
@@ -152,6 +155,11 @@ type Snapshots interface {
 // Sandboxes lists what runs.
 type Sandboxes interface {
 	List(ctx context.Context) ([]api.Sandbox, error)
+}
+
+// Capacity tells what the host has room for.
+type Capacity interface {
+	Capacity(ctx context.Context) (api.Capacity, error)
 }
 
 // Changes reads them. Get takes an identifier, ENVIRONMENT#NUMBER, or a number

@@ -29,13 +29,67 @@ func (s environments) Get(_ context.Context, nameOrID string) (core.Environment,
 	if err != nil {
 		return core.Environment{}, err
 	}
-	return *e, nil
+	return s.w.shown(*e), nil
+}
+
+// shown is an environment as a server shows it.
+func (w *World) shown(e core.Environment) core.Environment {
+	f := core.Freshness{State: core.EnvironmentFresh, Refresh: 30 * time.Minute, MaxAge: 7 * 24 * time.Hour, Commit: commitA, Head: commitA}
+	for _, b := range w.builds {
+		if b.Environment == e.ID {
+			f.Failure = b.Failure
+		}
+	}
+	for _, v := range w.snaps {
+		if v.ID == e.Snapshot {
+			f.Made, f.Checked = v.Created, v.Created
+		}
+	}
+	f.Next, f.NextWhy = w.now.Add(30*time.Minute), "interval"
+	switch {
+	case f.Failure != nil:
+		f.State, f.Failures, f.NextWhy = core.EnvironmentFailing, 1, "retry"
+		f.Why = "the last build failed: " + f.Failure.Message
+	case w.pinned[e.ID] != "":
+		f.State, f.Pinned, f.PinnedBy, f.PinnedAt, f.Next, f.NextWhy = core.EnvironmentPinned, e.Snapshot, w.pinned[e.ID], w.now, time.Time{}, ""
+		f.Why = f.PinnedBy + " went back to " + string(e.Snapshot)
+	case e.Snapshot == "":
+		f.State, f.Why, f.StaleSince = core.EnvironmentStale, "it has no good build yet", e.Created
+	}
+	e.Freshness = &f
+	return e
+}
+
+func (s environments) Rollback(_ context.Context, nameOrID string, to core.SnapshotID, by core.Author) (core.Environment, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	e, err := s.w.env(nameOrID)
+	if err != nil {
+		return core.Environment{}, err
+	}
+	snap, err := find(s.w.snaps, "snapshot", string(to), func(v core.Snapshot) bool { return v.ID == to })
+	if err != nil {
+		return core.Environment{}, err
+	}
+	if snap.Environment != e.ID {
+		return core.Environment{}, core.E("rollback", core.Invalid, nil, "snapshot %s is not of environment %s", to, e.Name)
+	}
+	e.Snapshot = to
+	if s.w.pinned == nil {
+		s.w.pinned = map[core.EnvironmentID]string{}
+	}
+	s.w.pinned[e.ID] = by.Handle
+	return s.w.shown(*e), nil
 }
 
 func (s environments) List(_ context.Context, p core.Page) ([]core.Environment, string, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	return page(s.w.envs, p)
+	envs, next, err := page(s.w.envs, p)
+	for i, e := range envs {
+		envs[i] = s.w.shown(e)
+	}
+	return envs, next, err
 }
 
 // Build plays a build; a source that ends in "broken" fails.
@@ -171,6 +225,16 @@ type sandboxes struct{ w *World }
 
 func (s sandboxes) List(context.Context) ([]api.Sandbox, error) {
 	return []api.Sandbox{{ID: "sbx_000000000000000001", State: core.SandboxRunning, Session: "ses_000000000000000001", Purpose: "session", Created: s.w.Now()}}, nil
+}
+
+func (s sandboxes) Capacity(context.Context) (api.Capacity, error) {
+	return api.Capacity{
+		State: "full: disk", Reason: "a new session waits for disk: the disk of the state directory has only 3 GiB left (reserve 5 GiB)", Hint: "it goes on by itself",
+		Memory: api.Room{Total: 16 << 30, Used: 4 << 30, Sandboxes: 120 << 20, Promised: 392 << 20, Reserve: 1638 << 20, Free: 10 << 30},
+		Disk:   api.Room{Total: 100 << 30, Used: 97 << 30, Reserve: 5 << 30}, Processors: 4, Busy: 2, BusyLimit: 64,
+		Sandboxes: map[string]int{"session": 2}, Running: 2, RunningLimit: 4, Queued: 1,
+		Waiting: []api.WaitingSandbox{{Purpose: "build", Owner: "bld_000000000000000001", For: "disk: only 3 GiB left", Since: s.w.Now().Add(-time.Minute)}},
+	}, nil
 }
 
 type changes struct{ w *World }

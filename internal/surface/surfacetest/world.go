@@ -48,6 +48,7 @@ type World struct {
 	now       time.Time
 	ids       map[string]int
 	envs      []core.Environment
+	pinned    map[core.EnvironmentID]string // who went back to an earlier snapshot
 	builds    []core.Build
 	snaps     []core.Snapshot
 	sessions  []core.Session
@@ -106,7 +107,7 @@ func (w *World) Deps() server.Deps {
 	return server.Deps{
 		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w},
 		Workspaces: sessions{w}, Terminals: sessions{w}, Events: w, Environments: environments{w}, Snapshots: snapshots{w},
-		Sandboxes: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
+		Sandboxes: sandboxes{w}, Capacity: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
 		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w},
 		Git: func(by core.Author) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

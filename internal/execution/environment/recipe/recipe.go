@@ -62,7 +62,7 @@ type Step struct {
 type Sync struct {
 	Step
 	When  []string `json:"when,omitempty"`  // patterns of changed files; always when empty
-	After []string `json:"after,omitempty"` // services that must be ready; else none has been started
+	After []string `json:"after,omitempty"` // services that must be ready; else they may run or not
 }
 
 // Wanted says whether it is run after these files have changed.

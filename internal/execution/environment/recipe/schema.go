@@ -93,7 +93,7 @@ func syncSchema() *jsonschema.Schema {
 	s := objectSchema("a command, or a command with the files that it is for", []string{"run"}, map[string]*jsonschema.Schema{
 		"run":     textSchema("command, given to a shell"),
 		"when":    {Types: []string{"string", "array"}, Items: textSchema("a pattern"), MinItems: new(1), Description: "run only when a changed file fits one of these patterns; always when absent", Examples: []any{"package-lock.json", []any{"db/migrations/**"}}},
-		"after":   listSchema("services that must be ready first; otherwise no service has been started", textSchema("a service")),
+		"after":   listSchema("services that must be ready first; otherwise services may run or not", textSchema("a service")),
 		"dir":     dirSchema(),
 		"timeout": durationSchema("then it has failed", "30m"),
 	})
