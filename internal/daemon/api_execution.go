@@ -16,6 +16,7 @@ import (
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/store"
 	"drydock/internal/surface/api"
 	"drydock/internal/surface/server"
@@ -57,8 +58,10 @@ func (e environments) Recipe(ctx context.Context, id core.EnvironmentID) (api.Re
 
 // snapshots gives the interface snapshots.
 type snapshots struct {
-	s  *overlay.Store
-	db *store.DB
+	s        *overlay.Store
+	db       *store.DB
+	registry *registry.Service
+	builder  *environment.Builder
 }
 
 var _ server.Snapshots = snapshots{}

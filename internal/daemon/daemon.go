@@ -44,6 +44,7 @@ import (
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/model"
 	"drydock/internal/obs"
@@ -106,6 +107,7 @@ type Daemon struct {
 	network    *containment.Network
 	driver     sandbox.Driver
 	snapshots  *overlay.Store
+	registry   *registry.Service
 	launcher   *environment.Launcher
 	builder    *environment.Builder
 	refresher  *environment.Refresher

@@ -14,8 +14,9 @@ import (
 func (a *app) newSnapshot() *cobra.Command {
 	return group("snapshot", "Snapshots: files that sandboxes start from",
 		`  drydock snapshot list
+  drydock snapshot push shop registry.example.com/team/shop:ready
   drydock snapshot gc --dry-run`,
-		a.newSnapshotList(), a.newSnapshotShow(), a.newSnapshotGC(), a.newSnapshotRm())
+		a.newSnapshotList(), a.newSnapshotShow(), a.newSnapshotPush(), a.newSnapshotPull(), a.newSnapshotGC(), a.newSnapshotRm())
 }
 
 func (a *app) newSnapshotList() *cobra.Command {

@@ -150,6 +150,9 @@ type Snapshots interface {
 	List(ctx context.Context, page core.Page) ([]core.Snapshot, string, error)
 	Remove(ctx context.Context, id core.SnapshotID, by core.Author) error
 	Collect(ctx context.Context, dry bool) (api.Collected, error)
+	// Push and Pull move snapshots to and from registries; they end with ctx.
+	Push(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error)
+	Pull(ctx context.Context, req api.PullSnapshot, by core.Author, progress func(api.Transfer)) (api.PulledSnapshot, error)
 }
 
 // Sandboxes lists what runs.

@@ -134,7 +134,7 @@ func (d *Driver) OpenProgram(kind, digest string) (io.ReadCloser, int64, error) 
 	case kindRunsc:
 		path, err = d.runscFor(digest)
 	case kindInit:
-		path, err = d.programs.find(kind, digest)
+		path, err = d.imageInit(digest)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -189,11 +189,23 @@ type program struct{ digest, path string }
 // it, else the newest, which so reaches old snapshots of files at once.
 func (d *Driver) initFor(image *sandbox.Image) (program, error) {
 	if image != nil {
-		path, err := d.programs.find(kindInit, image.Fit.Init)
+		path, err := d.imageInit(image.Fit.Init)
 		return program{image.Fit.Init, path}, err
 	}
 	digest, path, err := d.programs.keep(kindInit, d.opts.Init)
 	return program{digest, path}, err
+}
+
+// imageInit is the drydock-init that is in a memory image. The image may come
+// from another host with the same build, which nothing was started with here.
+func (d *Driver) imageInit(digest string) (string, error) {
+	path, err := d.programs.find(kindInit, digest)
+	if core.Is(err, core.NotFound) {
+		if now, digestErr := d.programs.digest(d.opts.Init); digestErr == nil && now == digest {
+			_, path, err = d.programs.keep(kindInit, d.opts.Init)
+		}
+	}
+	return path, err
 }
 
 // runscFor is the build that can restore an image.

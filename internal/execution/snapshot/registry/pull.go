@@ -25,11 +25,13 @@ const LabelPulled = "pulled"
 
 // PullRequest says what is to come here.
 type PullRequest struct {
-	Reference   string
-	Environment core.EnvironmentID // that it belongs to here; may be ""
-	NoMemory    bool
-	Runtime     bool // take programs that come with the memory image; they will run as root
-	Insecure    bool
+	Reference string
+	// For says which environment it belongs to here; nil: none. It is asked
+	// before anything large is fetched.
+	For      func(ctx context.Context, origin *Origin, commit string) (core.EnvironmentID, error)
+	NoMemory bool
+	Runtime  bool // take programs that come with the memory image; they will run as root
+	Insecure bool
 }
 
 // Pulled says what is on this host now.
@@ -65,6 +67,7 @@ type pulling struct {
 	mem    *memory
 	memM   manifest
 
+	env     core.EnvironmentID
 	fetched counter
 }
 
@@ -89,9 +92,15 @@ func (p *pulling) run(ctx context.Context) (Pulled, error) {
 	if err := p.readMemory(ctx); err != nil {
 		return Pulled{}, err
 	}
+	if p.req.For != nil {
+		var err error
+		if p.env, err = p.req.For(ctx, p.d.Environment, p.d.Commit); err != nil {
+			return Pulled{}, err
+		}
+	}
 	if row, ok := p.have(ctx); ok {
 		out.Snapshot, out.Present = row, true
-		return out, nil
+		return out, p.takePrograms(ctx)
 	}
 	row, err := p.fetch(ctx)
 	if err != nil {
@@ -198,7 +207,7 @@ func (p *pulling) have(ctx context.Context) (core.Snapshot, bool) {
 	}
 	defer release()
 	m, err := p.s.deps.Snapshots.Get(ctx, id)
-	if err != nil || m.Labels[LabelPulled] != p.digest || m.Environment != p.req.Environment || m.Memory == nil && p.mem != nil {
+	if err != nil || m.Labels[LabelPulled] != p.digest || m.Environment != p.env || m.Memory == nil && p.mem != nil {
 		return core.Snapshot{}, false
 	}
 	return core.Snapshot{
@@ -208,7 +217,7 @@ func (p *pulling) have(ctx context.Context) (core.Snapshot, bool) {
 }
 
 func (p *pulling) noteFile() string {
-	return filepath.Join(p.s.pulled(), strings.TrimPrefix(p.digest, "sha256:")+string(p.req.Environment))
+	return filepath.Join(p.s.pulled(), strings.TrimPrefix(p.digest, "sha256:")+string(p.env))
 }
 
 func (p *pulling) note(id core.SnapshotID) {
@@ -231,7 +240,7 @@ func (p *pulling) fetch(ctx context.Context) (core.Snapshot, error) {
 	labels[LabelPulled] = p.digest
 	snaps := p.s.deps.Snapshots
 	im, err := snaps.BeginImport(ctx, snapshot.Draft{
-		Environment: p.req.Environment, Commit: p.d.Commit, Runtime: p.d.Runtime, Labels: labels,
+		Environment: p.env, Commit: p.d.Commit, Runtime: p.d.Runtime, Labels: labels,
 		Image: snapshot.Image{User: p.d.Image.User, Env: slices.DeleteFunc(slices.Clone(p.d.Image.Env), badVariable)},
 	})
 	if err != nil {
