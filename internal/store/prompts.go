@@ -151,14 +151,16 @@ type Waiting struct {
 
 var waitingTable = table[Waiting]{
 	name: "prompts", noun: "prompt",
-	columns: "p.id, p.session, (SELECT e.environment FROM sessions e WHERE e.id = p.session), p.author, p.author_name, p.state, p.created",
+	columns: "p.id, p.session, " + environmentOf + ", p.author, p.author_name, p.state, p.created",
 	fields: func(w *Waiting) []any {
 		return []any{&w.ID, &w.Session, &w.Environment, &w.Author.Handle, &w.Author.Name, &w.State, stamp{&w.Created}}
 	},
 }
 
+const environmentOf = "(SELECT e.environment FROM sessions e WHERE e.id = p.session)"
+
 // MaxWaiting is how many waiting prompts are looked at; further ones move up.
-const MaxWaiting = 5000
+const MaxWaiting = 1000
 
 // ClaimablePrompts lists what a runner may take now. A prompt is there if
 // nobody holds its session's lease (a lease that owner left behind counts as
@@ -168,11 +170,13 @@ const MaxWaiting = 5000
 //   - it is the first of the queue of a session in state queued, without a
 //     running prompt, that is not held.
 //
-// Left-behind work comes first, then what is older: whose turn it is, the
-// caller decides.
+// Left-behind work comes first, then the oldest of each author in each
+// environment, the second of each, and so on: where there are more than MaxWaiting, nobody is hidden by
+// somebody else's many. Whose turn it is, the caller decides.
 func (r Reader) ClaimablePrompts(ctx context.Context, owner string, busy []core.SessionID, at time.Time) ([]Waiting, error) {
 	args := append(claimableArgs(owner, at), core.PromptRunning, MaxWaiting+len(busy))
-	list, err := waitingTable.list(ctx, r.q, claimable+` ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END, p.created, p.id LIMIT ?`, args...)
+	list, err := waitingTable.list(ctx, r.q, claimable+` ORDER BY CASE WHEN p.state = ? THEN 0 ELSE 1 END,
+		ROW_NUMBER() OVER (PARTITION BY p.author, `+environmentOf+` ORDER BY p.created, p.id), p.created, p.id LIMIT ?`, args...)
 	return slices.DeleteFunc(list, func(w Waiting) bool { return slices.Contains(busy, w.Session) }), err
 }
 

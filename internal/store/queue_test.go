@@ -224,6 +224,43 @@ func TestLoadsAndServed(t *testing.T) {
 	}
 }
 
+// One person's flood does not push another's prompt out of sight.
+func TestNobodyIsHiddenByAFlood(t *testing.T) {
+	db, ctx := open(t), t.Context()
+	env, other := addEnvironment(t, db, "shop").ID, addEnvironment(t, db, "blog").ID
+	start := time.Now()
+	err := db.Tx(ctx, func(tx *store.Tx) error {
+		for i := range store.MaxWaiting + 5 {
+			author, place := "alice", env
+			switch i {
+			case store.MaxWaiting + 3:
+				author = "bob"
+			case store.MaxWaiting + 4:
+				place = other
+			}
+			s := core.Session{ID: core.NewSessionID(), Environment: place, State: core.SessionQueued, Owner: core.Author{Handle: author}}
+			if err := tx.CreateSession(ctx, s, ""); err != nil {
+				return err
+			}
+			if _, _, err := tx.AddPrompt(ctx, core.Prompt{
+				ID: core.NewPromptID(), Session: s.ID, Author: s.Owner, State: core.PromptQueued, Created: start.Add(time.Duration(i) * time.Second),
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	list, err := db.ClaimablePrompts(ctx, "me", nil, time.Now())
+	if err != nil || len(list) != store.MaxWaiting || list[0].Author.Handle != "alice" || list[1].Author.Handle != "bob" || list[2].Environment != other {
+		t.Errorf("%d prompts, %v", len(list), err)
+	}
+	t.Logf("%d of %d were read in %v", len(list), store.MaxWaiting+5, time.Since(begun))
+}
+
 func TestHeldAndLeasedSessionsAreNotClaimable(t *testing.T) {
 	db, ctx := open(t), t.Context()
 	s := addSession(t, db, addEnvironment(t, db, "shop").ID)

@@ -20,6 +20,8 @@ type Capacity interface {
 	Enter(ctx context.Context, id core.SessionID, resumed bool) (leave func(), lack string)
 	// Lack says what a session that enters now would miss; "" is nothing.
 	Lack(ctx context.Context, resumed bool) string
+	// Waits says what a sandbox of this session or run waits for; "" is nothing.
+	Waits(owner string) string
 }
 
 // turn is a prompt in the order in which prompts run.
@@ -46,72 +48,118 @@ type standing struct {
 // that places are told as they will be taken. What a limit holds back now comes
 // after the rest.
 func inTurn(waiting []store.Waiting, st standing, limit bounds) []turn {
-	people, places := map[string]int{}, map[core.EnvironmentID]int{}
-	for _, l := range st.loads {
-		people[l.Author] += l.Running
-		places[l.Environment] += l.Running
+	people, places := map[string]*asker{}, map[core.EnvironmentID]*int{}
+	who := func(handle string) *asker {
+		if people[handle] == nil {
+			people[handle] = &asker{}
+			if at := st.served[handle]; !at.IsZero() {
+				people[handle].last = at.UnixNano()
+			}
+		}
+		return people[handle]
 	}
-	type line struct {
+	where := func(env core.EnvironmentID) *int {
+		if places[env] == nil {
+			places[env] = new(int)
+		}
+		return places[env]
+	}
+	for _, l := range st.loads {
+		who(l.Author).running += l.Running
+		*where(l.Environment) += l.Running
+	}
+	var out, late []turn
+	type key struct {
 		author string
 		env    core.EnvironmentID
 	}
-	var out, late []turn
-	lines := map[line][]store.Waiting{}
-	byAge := func(a, b store.Waiting) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) }
+	lines := map[key]*line{}
+	var open []*line
 	for _, w := range slices.SortedFunc(slices.Values(waiting), byAge) {
 		if w.State == core.PromptRunning {
 			out = append(out, turn{Waiting: w})
 			continue
 		}
-		key := line{w.Author.Handle, w.Environment}
-		lines[key] = append(lines[key], w)
-	}
-	for key, l := range lines { // held back by a limit that is reached already
-		bound := limit.reached(l[0].Author, people[key.author], places[key.env])
-		if bound == "" {
-			continue
-		}
-		for _, w := range l {
-			late = append(late, turn{w, bound})
-		}
-		delete(lines, key)
-	}
-	last := make(map[string]int64, len(st.served))
-	for author, at := range st.served {
-		if !at.IsZero() {
-			last[author] = at.UnixNano()
-		}
-	}
-	over := func(k line) int {
-		if limit.reached(core.Author{}, people[k.author], places[k.env]) != "" {
-			return 1
-		}
-		return 0
-	}
-	for now := int64(1) << 62; len(lines) > 0; now++ { // later than any time that is stored
-		var next line
-		found := false
-		for key, l := range lines {
-			if !found || cmp.Or(
-				cmp.Compare(over(key), over(next)),
-				cmp.Compare(people[key.author], people[next.author]),
-				cmp.Compare(last[key.author], last[next.author]),
-				cmp.Compare(places[key.env], places[next.env]),
-				byAge(l[0], lines[next][0]),
-			) < 0 {
-				next, found = key, true
+		k := key{w.Author.Handle, w.Environment}
+		l := lines[k]
+		if l == nil {
+			l = &line{who: who(k.author), running: where(k.env)}
+			l.bound = limit.reached(w.Author, l.who.running, *l.running)
+			lines[k] = l
+			if l.bound == "" {
+				open = append(open, l)
 			}
 		}
-		out = append(out, turn{Waiting: lines[next][0]})
-		people[next.author]++
-		places[next.env]++
-		last[next.author] = now
-		if lines[next] = lines[next][1:]; len(lines[next]) == 0 {
-			delete(lines, next)
+		if l.bound != "" { // reached already
+			late = append(late, turn{w, l.bound})
+			continue
+		}
+		l.queue = append(l.queue, w)
+	}
+	for now := int64(1) << 62; len(open) > 0; now++ { // later than any time that is stored
+		best := 0
+		for i := range open {
+			if open[i].before(open[best], limit) {
+				best = i
+			}
+		}
+		l := open[best]
+		out = append(out, turn{Waiting: l.queue[0]})
+		l.who.running++
+		*l.running++
+		l.who.last = now
+		if l.queue = l.queue[1:]; len(l.queue) == 0 {
+			open[best] = open[len(open)-1]
+			open = open[:len(open)-1]
 		}
 	}
-	slices.SortFunc(late, func(a, b turn) int { return byAge(a.Waiting, b.Waiting) })
 	return append(out, late...)
+}
+
+// asker is somebody whose prompts wait.
+type asker struct {
+	running int
+	last    int64 // when one of theirs was last begun
+}
+
+// line is what one person asked for in one environment, oldest first.
+type line struct {
+	who     *asker
+	running *int // in the environment
+	queue   []store.Waiting
+	bound   string
+}
+
+// before says whether the head of l runs before that of o. It is called often,
+// and stops at the first difference.
+func (l *line) before(o *line, limit bounds) bool {
+	if a, b := limit.over(l), limit.over(o); a != b {
+		return b
+	}
+	if l.who != o.who {
+		if l.who.running != o.who.running {
+			return l.who.running < o.who.running
+		}
+		if l.who.last != o.who.last {
+			return l.who.last < o.who.last
+		}
+	}
+	if *l.running != *o.running {
+		return *l.running < *o.running
+	}
+	return byAge(l.queue[0], o.queue[0]) < 0
+}
+
+func byAge(a, b store.Waiting) int {
+	if c := a.Created.Compare(b.Created); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.ID, b.ID)
+}
+
+// over says whether one more of a line would be over a limit.
+func (b bounds) over(l *line) bool {
+	return b.person > 0 && l.who.running >= b.person || b.environment > 0 && *l.running >= b.environment
 }
 
 // reached says which limit so much running has reached.
@@ -158,6 +206,7 @@ func (s *Service) Queue(ctx context.Context) (waiting, running int, err error) {
 // wait for and where they stand. It is worked out whenever somebody looks, and
 // stored nowhere: a place changes with everybody else's.
 func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
+	s.tellWaits(list)
 	if !slices.ContainsFunc(list, func(v core.Session) bool { return mayWait(v.State) && s.local(v.ID) == nil }) {
 		return nil
 	}
@@ -196,9 +245,33 @@ func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
 				what = lack
 			}
 		}
-		list[i].Reason = placeTold(v.Reason, what, fmt.Sprintf("place %d of %d", at+1, len(turns)), why)
+		told := fmt.Sprintf("place %d of %d", at+1, len(turns))
+		if len(turns) >= store.MaxWaiting {
+			told += " or more"
+		}
+		list[i].Reason = placeTold(v.Reason, what, told, why)
 	}
 	return nil
+}
+
+// tellWaits puts into the reason of sessions that run here that a sandbox of
+// theirs, or a room of their proof, waits for the host.
+func (s *Service) tellWaits(list []core.Session) {
+	if s.capacity == nil {
+		return
+	}
+	for i, v := range list {
+		r := s.local(v.ID)
+		if r == nil || !mayWait(v.State) {
+			continue
+		}
+		for _, owner := range []string{string(v.ID), string(r.job.Run.ID)} {
+			if what := s.capacity.Waits(owner); what != "" {
+				list[i].Reason += "; a sandbox of it waits for " + what
+				break
+			}
+		}
+	}
 }
 
 // mayWait is every state in which a prompt may wait for a runner: queued, or

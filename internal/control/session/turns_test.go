@@ -22,6 +22,7 @@ type host struct {
 	mu      sync.Mutex
 	lack    string
 	entered map[core.SessionID]bool
+	waits   map[string]string
 }
 
 func (h *host) set(lack string) {
@@ -51,6 +52,12 @@ func (h *host) Enter(_ context.Context, id core.SessionID, resumed bool) (func()
 		defer h.mu.Unlock()
 		delete(h.entered, id)
 	}, ""
+}
+
+func (h *host) Waits(owner string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waits[owner]
 }
 
 func (h *host) Lack(_ context.Context, resumed bool) string {
@@ -198,6 +205,13 @@ func TestAFullHostHoldsNewSessions(t *testing.T) {
 		synctest.Wait()
 		if got := d.get(runs.ID); got.State != core.SessionRunning || h.inside() != 1 {
 			t.Errorf("what runs is %s, %d are inside", got.State, h.inside())
+		}
+		const memory = "memory: needs 256 MiB, 0 B are free"
+		h.mu.Lock()
+		h.waits = map[string]string{string(e.seen()[0].Run.ID): memory}
+		h.mu.Unlock()
+		if got := d.get(runs.ID).Reason; got != "the sandbox is ready; a sandbox of it waits for "+memory {
+			t.Errorf("a session whose proof waits: %q", got)
 		}
 		for id, place := range map[core.SessionID]string{one.ID: "2", two.ID: "1"} { // alice has one running
 			got := d.get(id)

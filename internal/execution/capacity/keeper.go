@@ -85,6 +85,7 @@ type Keeper struct {
 	changed chan struct{} // closed when something was given back
 	refused time.Time     // when a new session was last turned away
 	told    string        // state that the log has
+	opened  time.Time     // when it was first seen to be over
 }
 
 type measured struct {
@@ -156,10 +157,21 @@ func (k *Keeper) look(ctx context.Context) {
 	k.tell(ctx)
 }
 
+// settled is how long there must be room before the log says so.
+const settled = 10 * time.Second
+
 // tell writes into the log when the state changes.
 func (k *Keeper) tell(ctx context.Context) {
 	s := k.state()
-	if k.told == word(s) {
+	now := time.Now()
+	switch {
+	case s.Kind != "":
+		k.opened = time.Time{}
+	case k.opened.IsZero():
+		k.opened = now
+	}
+	// Full is told at once, room when it lasts: the state moves with every session.
+	if k.told == word(s) || s.Kind == "" && now.Sub(k.opened) < settled {
 		return
 	}
 	k.told = word(s)
@@ -217,6 +229,18 @@ func (k *Keeper) Lack(ctx context.Context, resumed bool) string {
 	return k.lacks(k.rankOf(resumed), k.floor(Session, true)).String()
 }
 
+// Waits says what a sandbox of this owner waits for; "" is nothing.
+func (k *Keeper) Waits(owner string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.waiting {
+		if w.Owner == owner && w.lack.Kind != "" {
+			return w.lack.String()
+		}
+	}
+	return ""
+}
+
 func (k *Keeper) rankOf(resumed bool) int {
 	if resumed {
 		return rankRunning
@@ -236,17 +260,6 @@ func (k *Keeper) Room(ctx context.Context, purpose Purpose) (ok bool, why string
 	}
 	s := k.lacks(rank, k.floor(purpose, true))
 	return s.Kind == "", s.String()
-}
-
-// Allowed is Room as an error, for whoever starts work of its own accord.
-func (k *Keeper) Allowed(ctx context.Context, purpose Purpose) error {
-	k.look(ctx)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.lacks(rank(purpose), k.floor(purpose, true)); s.Kind != "" {
-		return core.E("capacity.allowed", core.Exhausted, nil, "a %s waits for %s", noun(purpose), s).WithHint("%s", s.hint())
-	}
-	return nil
 }
 
 // Request asks for room for one sandbox.

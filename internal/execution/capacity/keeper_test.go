@@ -3,6 +3,7 @@ package capacity_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type world struct {
 	host   capacity.Host
 	living map[core.SandboxID]capacity.Sandbox
 	err    error
+	log    *slog.Logger
 }
 
 // roomy has 768 MiB to give out and 90 GiB of disk.
@@ -46,6 +48,7 @@ func (w *world) keeper(change func(*capacity.Options)) *capacity.Keeper {
 		change(&opts)
 	}
 	return capacity.New(capacity.Deps{
+		Log: w.log,
 		Host: func() (capacity.Host, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -228,12 +231,8 @@ func TestAFullDiskStopsNewWorkUntilThereIsRoom(t *testing.T) {
 				t.Errorf("%s: %v %q", purpose, ok, got)
 			}
 		}
-		err := k.Allowed(t.Context(), capacity.Build)
-		if !core.Is(err, core.Exhausted) || !strings.Contains(err.Error(), "5 GiB left") || !strings.Contains(core.HintOf(err), "snapshot gc") {
-			t.Errorf("a build that nobody asked for: %v (%s)", err, core.HintOf(err))
-		}
-		if r := k.Report(t.Context()); r.State != "full: disk" {
-			t.Errorf("state %q", r.State)
+		if r := k.Report(t.Context()); r.State != "full: disk" || !strings.Contains(r.Hint, "snapshot gc") {
+			t.Errorf("state %q, %s", r.State, r.Hint)
 		}
 		// What runs goes on: its sandbox, its proof, and a run that was cut off.
 		admit(t, k, "sbx_1", capacity.Session, "ses_1")
@@ -289,6 +288,9 @@ func TestAProofNeverWaitsForItsOwnSession(t *testing.T) {
 		var second sync.WaitGroup
 		second.Go(func() { admit(t, k, "sbx_c", capacity.Proof, "run_1") })
 		time.Sleep(5 * time.Second)
+		if got := k.Waits("run_1"); got != "memory: needs 256 MiB, 0 B are free" || k.Waits("run_0") != "" {
+			t.Errorf("the second proof waits for %q", got)
+		}
 		one()
 		two()
 		second.Wait() // the first proof has ended
@@ -356,6 +358,32 @@ func TestBusySandboxesAreBoundedByProcessors(t *testing.T) {
 		admit(t, k, "sbx_1", capacity.Proof, "run_1") // what runs is not held up
 		if _, lack := k.Enter(t.Context(), "ses_4", true); lack != "" {
 			t.Errorf("a resumed one: %q", lack)
+		}
+	})
+}
+
+// The log has the beginning of a state, and its end when it lasts.
+func TestTheLogTellsWhenTheHostIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := roomy()
+		var log strings.Builder
+		k := w.keeper(func(*capacity.Options) { w.log = slog.New(slog.NewTextHandler(&log, nil)) })
+		look := func(free int64) {
+			w.set(func(h *capacity.Host) { h.Disk.Free = free })
+			k.Lack(t.Context(), false)
+		}
+		for range 5 { // at the edge
+			look(5 * gib)
+			look(20 * gib)
+		}
+		if n := strings.Count(log.String(), "the host is full"); n != 1 || !strings.Contains(log.String(), "5 GiB left") {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		for range 12 {
+			look(20 * gib)
+		}
+		if n := strings.Count(log.String(), "has room again"); n != 1 {
+			t.Errorf("%d times room again:\n%s", n, log.String())
 		}
 	})
 }

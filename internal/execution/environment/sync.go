@@ -155,12 +155,19 @@ func (m *Machine) stepCommand(s recipe.Step, timeout time.Duration) guest.Comman
 }
 
 // startOnly starts services, and those that they come after, and waits until
-// they are ready.
+// they are ready. What runs already goes on.
 func (m *Machine) startOnly(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
+	running, err := m.guest.Services(ctx)
+	if err != nil {
+		return m.Explain(ctx, err)
+	}
 	want := slices.Clone(names)
+	for _, s := range running {
+		want = append(want, s.Name)
+	}
 	part := m.recipe
 	part.Services = nil
 	for _, s := range slices.Backward(m.recipe.StartOrder()) {
