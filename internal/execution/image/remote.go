@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -177,9 +178,7 @@ func (r *Remote) once(ctx context.Context, method, to string, header http.Header
 	if err != nil {
 		return nil, err
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return nil, err

@@ -314,7 +314,7 @@ func (b *download) some(p []byte) (int, error) {
 		}
 	}
 	n, err := b.body.Read(p)
-	if err == io.EOF && n == 0 { //nolint:errorlint // as io.Reader says it
+	if err == io.EOF && n == 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err

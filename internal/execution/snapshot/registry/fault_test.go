@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,9 +163,7 @@ func proxyTo(t *testing.T, addr string, hook func(w http.ResponseWriter, r *http
 			panic(http.ErrAbortHandler)
 		}
 		defer resp.Body.Close()
-		for k, v := range resp.Header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
 		_, _ = io.Copy(w, resp.Body)
 	}))
@@ -269,7 +268,7 @@ func TestRefused(t *testing.T) {
 
 func fetch(t *testing.T, srv *server, path string) []byte {
 	t.Helper()
-	resp, err := http.Get(srv.URL + path)
+	resp, err := srv.Client().Get(srv.URL + path)
 	if err != nil {
 		t.Fatal(err)
 	}

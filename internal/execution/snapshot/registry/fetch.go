@@ -47,7 +47,7 @@ func (f *fetching) Read(b []byte) (int, error) {
 		f.said = f.done
 		f.say(StateFetching)
 	}
-	if err == io.EOF { //nolint:errorlint // as io.Reader says it
+	if err == io.EOF {
 		f.say(StateDone)
 	}
 	return n, err

@@ -334,9 +334,9 @@ func debianRegistry(t *testing.T) string {
 	})
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		resp, err := http.Get("http://" + addr + "/v2/")
+		c, err := net.Dial("tcp", addr)
 		if err == nil {
-			resp.Body.Close()
+			c.Close()
 			return addr
 		}
 		if time.Now().After(deadline) {

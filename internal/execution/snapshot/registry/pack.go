@@ -251,7 +251,7 @@ func (p *packer) attrs(d *directory, name string) (map[string]string, error) {
 		return nil, err
 	}
 	var out map[string]string
-	for _, attr := range strings.Split(strings.TrimSuffix(string(p.buf[:n]), "\x00"), "\x00") {
+	for attr := range strings.SplitSeq(strings.TrimSuffix(string(p.buf[:n]), "\x00"), "\x00") {
 		if attr == metacopyAttr {
 			return nil, errors.New("its content is in another layer (metacopy)")
 		}
@@ -283,11 +283,9 @@ func (p *packer) content(d *directory, name string, st unix.Stat_t) error {
 		if err := p.ctx.Err(); err != nil {
 			return err
 		}
-		data, hole := st.Size, st.Size
+		data, hole := at, st.Size
 		if st.Blocks*512 < st.Size {
 			data, hole = nextData(f, at, st.Size)
-		} else {
-			data = at
 		}
 		for at < data {
 			n, err := p.w.Write(p.zero[:min(int64(len(p.zero)), data-at)])
