@@ -17,6 +17,7 @@ import (
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/image"
+	"drydock/internal/execution/retention"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/sandbox/runsc"
 	"drydock/internal/execution/snapshot"
@@ -160,7 +161,9 @@ func (b *bench) sandboxes(ctx context.Context) (*base, error) {
 		return nil, err
 	}
 	if w.snaps, err = overlay.New(overlay.Deps{
-		Rows: w.db, Log: b.log, Uses: func(ctx context.Context) ([]snapshot.Use, error) { return environment.Uses(ctx, w.db) },
+		Rows: w.db, Log: b.log, Uses: func(ctx context.Context) ([]snapshot.Use, error) {
+			return retention.Uses(ctx, w.db, retention.Default(), time.Now())
+		},
 	}, overlay.Options{Dir: filepath.Join(w.dir, "layers")}); err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ type Config struct {
 	Network  Network  `yaml:"network" doc:"the network of sandboxes"`
 	Images   Images   `yaml:"images" doc:"where base images come from"`
 
+	Retention Retention `yaml:"retention" doc:"what is kept for those who may come back"`
+	Storage   Storage   `yaml:"storage" doc:"how much of the disk is used"`
+
 	Models       []Provider `yaml:"models" doc:"model providers"`
 	DefaultModel string     `yaml:"default_model" doc:"provider/model of sessions that name none; empty: the first model of the first provider"`
 	Agent        Agent      `yaml:"agent" doc:"bounds of the built-in agent"`
@@ -95,6 +98,21 @@ type Capacity struct {
 	FloorSession  Size `yaml:"floor_session" doc:"reserved for a sandbox that works and uses less" min:"16777216"`
 	FloorIdle     Size `yaml:"floor_idle" doc:"reserved for a sandbox that idles and uses less" min:"16777216"`
 	PerProcessor  int  `yaml:"per_processor" doc:"sandboxes that work, for each processor" min:"1" max:"1000"`
+}
+
+// Retention says what is kept beyond what is in use.
+type Retention struct {
+	Builds   int      `yaml:"builds" doc:"good builds of an environment, the current one included" min:"1" max:"1000"`
+	Archived Duration `yaml:"archived" doc:"the files of a session after it was archived"`
+	Idle     Duration `yaml:"idle" doc:"the files of a session in which nothing happens; its branch and log stay. 0s: for ever"`
+	Images   Duration `yaml:"images" doc:"a base image that nothing stands on"`
+	Blobs    Duration `yaml:"blobs" doc:"a picture or log that nothing names any more" min:"3600000000000"`
+	Interval Duration `yaml:"interval" doc:"between collections in the background" min:"1000000000"`
+}
+
+// Storage bounds what is stored.
+type Storage struct {
+	Max Size `yaml:"max" doc:"of all snapshots and memory images together; above it caches and old builds go first, then no new work begins. 0B: no bound" min:"0"`
 }
 
 // Network of sandboxes.
@@ -180,6 +198,10 @@ func Default() Config {
 		Capacity:       Capacity{FloorSession: 256 << 20, FloorIdle: 64 << 20, PerProcessor: 16},
 		Network:        Network{Connections: 256},
 		MaxSnapshotAge: Duration(7 * 24 * time.Hour),
+		Retention: Retention{
+			Builds: 3, Archived: Duration(24 * time.Hour), Idle: Duration(30 * 24 * time.Hour),
+			Images: Duration(72 * time.Hour), Blobs: Duration(72 * time.Hour), Interval: Duration(10 * time.Minute),
+		},
 		Agent: Agent{
 			Turns: 200, WallClock: Duration(time.Hour), CommandTimeout: Duration(10 * time.Minute), Output: 24 << 10,
 		},

@@ -15,8 +15,6 @@ import (
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
-	"drydock/internal/execution/snapshot/overlay"
-	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/store"
 	"drydock/internal/surface/api"
 	"drydock/internal/surface/server"
@@ -54,40 +52,6 @@ func (e environments) Build(ctx context.Context, req server.BuildRequest) (core.
 func (e environments) Recipe(ctx context.Context, id core.EnvironmentID) (api.Recipe, error) {
 	r, err := e.Builder.Recipe(ctx, id)
 	return api.Recipe{File: r.File, Commit: r.Commit, Text: r.Text}, err
-}
-
-// snapshots gives the interface snapshots.
-type snapshots struct {
-	s        *overlay.Store
-	db       *store.DB
-	registry *registry.Service
-	builder  *environment.Builder
-}
-
-var _ server.Snapshots = snapshots{}
-
-func (s snapshots) Get(ctx context.Context, id core.SnapshotID) (core.Snapshot, error) {
-	return s.db.Snapshot(ctx, id)
-}
-
-func (s snapshots) List(ctx context.Context, page core.Page) ([]core.Snapshot, string, error) {
-	return s.db.Snapshots(ctx, store.SnapshotFilter{State: core.SnapshotReady}, page)
-}
-
-func (s snapshots) Remove(ctx context.Context, id core.SnapshotID, _ core.Author) error {
-	return s.s.Remove(ctx, id)
-}
-
-// collectGrace covers the time between a snapshot and the row that needs it.
-const collectGrace = 10 * time.Minute
-
-func (s snapshots) Collect(ctx context.Context, dry bool) (api.Collected, error) {
-	got, err := s.s.GC(ctx, collectGrace, dry)
-	out := api.Collected{Removed: got.Removed, Bytes: got.Bytes, DryRun: dry}
-	if out.Removed == nil {
-		out.Removed = []core.SnapshotID{}
-	}
-	return out, err
 }
 
 // sandboxes lists what runs.

@@ -56,6 +56,10 @@ func (s snapshots) Pull(ctx context.Context, req api.PullSnapshot, by core.Autho
 			return env.ID, err
 		}
 	}
+	// Base images are not collected meanwhile: it may stand on one that nothing
+	// else does.
+	s.ensured.mu.RLock()
+	defer s.ensured.mu.RUnlock()
 	got, err := s.registry.Pull(ctx, pull, told(progress))
 	if err != nil {
 		return api.PulledSnapshot{}, err

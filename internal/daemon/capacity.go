@@ -19,7 +19,21 @@ func (d *Daemon) openCapacity() {
 	if host == nil {
 		host = capacity.HostOf(d.opts.State)
 	}
+	if d.opts.StorageMax > 0 {
+		host = d.stored(host)
+	}
 	d.capacity = capacity.New(capacity.Deps{Host: host, Living: d.living, Log: d.log}, d.opts.Capacity)
+}
+
+// stored adds what snapshots take to what is known of the host.
+func (d *Daemon) stored(host func() (capacity.Host, error)) func() (capacity.Host, error) {
+	return func() (capacity.Host, error) {
+		h, err := host()
+		if used, usedErr := d.snapshots.Usage(context.Background()); usedErr == nil {
+			h.Stored = capacity.Amount{Total: d.opts.StorageMax, Free: d.opts.StorageMax - used.Bytes}
+		}
+		return h, err
+	}
 }
 
 // living are the sandboxes that run, with the memory they use. One that an

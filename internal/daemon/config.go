@@ -12,6 +12,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/image"
+	"drydock/internal/execution/retention"
 	"drydock/internal/harness/model"
 	"drydock/internal/harness/model/anthropic"
 	"drydock/internal/harness/model/openai"
@@ -35,6 +36,11 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 			MemoryReserve: int64(cfg.Capacity.MemoryReserve), DiskReserve: int64(cfg.Capacity.DiskReserve),
 			FloorSession: int64(cfg.Capacity.FloorSession), FloorIdle: int64(cfg.Capacity.FloorIdle), PerProcessor: cfg.Capacity.PerProcessor,
 		},
+		Retention: retention.Policy{
+			Builds: cfg.Retention.Builds, Archived: time.Duration(cfg.Retention.Archived), Idle: time.Duration(cfg.Retention.Idle),
+			Images: time.Duration(cfg.Retention.Images), Blobs: time.Duration(cfg.Retention.Blobs),
+		},
+		CollectEvery: time.Duration(cfg.Retention.Interval), StorageMax: int64(cfg.Storage.Max),
 		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}

@@ -41,6 +41,7 @@ import (
 	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/image"
+	"drydock/internal/execution/retention"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
@@ -84,6 +85,9 @@ type Options struct {
 	PerEnv         int // and for one environment
 	Capacity       capacity.Options
 	Host           func() (capacity.Host, error) // default: this machine
+	Retention      retention.Policy
+	CollectEvery   time.Duration // between collections in the background
+	StorageMax     int64         // of all snapshots; 0: no bound
 	Reruns         int
 	NoPictures     bool
 	Turns          int // model calls in one attempt
@@ -113,6 +117,8 @@ type Daemon struct {
 	refresher  *environment.Refresher
 	sessions   *session.Service
 	capacity   *capacity.Keeper
+	collector  *retention.Collector
+	ensured    ensured
 	workspaces *workspace.Manager
 	prover     *proving.Prover
 	access     *access.Service
@@ -156,6 +162,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	if opts.MaxSandboxes < opts.MaxSessions+2 {
 		opts.MaxSandboxes = 2*opts.MaxSessions + 2
+	}
+	if opts.Retention == (retention.Policy{}) {
+		opts.Retention = retention.Default()
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -268,6 +277,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
 		d.sessions.Run,
 		d.denials.run,
+		d.collector.Run,
 		d.refresher.Run,
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },
 	} {

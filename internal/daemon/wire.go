@@ -97,8 +97,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.snapshots, err = overlay.New(overlay.Deps{Rows: d.db, Uses: func(ctx context.Context) ([]snapshot.Use, error) { return environment.Uses(ctx, d.db) }, Log: d.log}, overlay.Options{Dir: dir})
-	if err != nil {
+	if d.snapshots, err = overlay.New(overlay.Deps{Rows: d.db, Uses: d.uses, Log: d.log}, overlay.Options{Dir: dir}); err != nil {
 		return err
 	}
 	if dir, err = d.dir("images"); err != nil {
@@ -120,6 +119,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.openCollector()
 	return d.openEnvironments(found)
 }
 
@@ -201,6 +201,8 @@ func (d *Daemon) base(ctx context.Context, req environment.BaseRequest) (environ
 		packages = nil
 	}
 	start := time.Now()
+	d.ensured.mu.RLock()
+	defer d.ensured.mu.RUnlock()
 	img, err := d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress, Refresh: req.Fresh && bootstrapped})
 	if err == nil && bootstrapped && img.Created.Before(req.Since) {
 		img, err = d.images.Ensure(ctx, image.Request{Base: req.Base, Packages: packages, Progress: req.Progress, Refresh: true})
@@ -208,6 +210,7 @@ func (d *Daemon) base(ctx context.Context, req environment.BaseRequest) (environ
 	if err != nil {
 		return environment.BaseImage{}, err
 	}
+	d.ensured.note(img.Digest)
 	return environment.BaseImage{
 		Digest: img.Digest, Layers: img.Layers, Installed: bootstrapped, Family: img.OS.Family, Cached: img.Created.Before(start),
 		Image: snapshot.Image{Env: img.Env, User: img.User},
@@ -249,6 +252,7 @@ func (d *Daemon) openControl(context.Context) error {
 		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Base: d.base, Room: d.roomForBuild, Log: d.log,
 		Append: func(ctx context.Context, subject string, events ...core.Event) error {
 			_, err := d.events.Append(ctx, subject, events...)
+			d.afterBuild(events)
 			return err
 		},
 	}, environment.BuilderOptions{Dir: logs, Workers: d.opts.MaxBuilds, MaxSnapshotAge: d.opts.MaxSnapshotAge})

@@ -18,8 +18,11 @@ import (
 
 // Host is what this machine has, as far as the daemon may use it.
 type Host struct {
-	Memory     Amount
-	Disk       Amount // of the file system of the state directory
+	Memory Amount
+	Disk   Amount // of the file system of the state directory
+	// Stored is what snapshots may take, and how much of it they do not. Free is
+	// negative when they take more; a zero Total is no bound.
+	Stored     Amount
 	Processors int
 	// Own is a limit on the memory of the daemon's own control group, zero if
 	// there is none. Sandboxes have groups of their own; their use counts too.

@@ -213,6 +213,25 @@ func TestWarmOnesAreGivenBackForSessions(t *testing.T) {
 	})
 }
 
+// Snapshots that take more than they may stop new work, as a full disk does.
+func TestTooManySnapshotsStopNewWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := roomy()
+		w.host.Stored = capacity.Amount{Total: 10 * gib, Free: -gib}
+		k := w.keeper(nil)
+		const want = "storage: snapshots take 11 GiB of the disk, storage.max is 10 GiB"
+		if ok, got := k.Room(t.Context(), capacity.Session); ok || got != want {
+			t.Errorf("room %v, %q", ok, got)
+		}
+		if r := k.Report(t.Context()); r.State != "full: storage" || !strings.Contains(r.Hint, "storage.max") {
+			t.Errorf("state %q, hint %q", r.State, r.Hint)
+		}
+		if _, lack := k.Enter(t.Context(), "ses_1", true); lack != "" {
+			t.Errorf("what was running does not go on: %q", lack)
+		}
+	})
+}
+
 // A full disk: nothing new, everything that runs goes on, and it ends by
 // itself.
 func TestAFullDiskStopsNewWorkUntilThereIsRoom(t *testing.T) {

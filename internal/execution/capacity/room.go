@@ -57,6 +57,8 @@ func (s Shortage) hint() string {
 		return "it goes on by itself when memory is free; `drydock capacity` shows what has it, capacity.memory_reserve in the configuration is kept back"
 	case "disk":
 		return "it goes on by itself when the disk has room: `drydock snapshot gc` removes what nothing needs, capacity.disk_reserve in the configuration is kept free"
+	case "storage":
+		return "it goes on by itself when snapshots take less: `drydock snapshot gc --verbose` tells what is kept and why; archive sessions, remove environments, or raise storage.max in the configuration"
 	case "processors":
 		return "it goes on by itself when sandboxes end; capacity.per_processor in the configuration bounds them"
 	}
@@ -211,6 +213,9 @@ const refusal = 5 * time.Second
 // diskLacks: new work stops at the reserve. What runs may go on into it, for it
 // is kept for that, but not to its end: the database needs some.
 func (k *Keeper) diskLacks(rank int) Shortage {
+	if s := k.seen.host.Stored; s.Total > 0 && s.Free < 0 && rank != rankRunning {
+		return Shortage{Kind: "storage", Text: fmt.Sprintf("snapshots take %s of the disk, storage.max is %s", Bytes(s.Total-s.Free), Bytes(s.Total))}
+	}
 	disk := k.seen.host.Disk
 	if disk.Total <= 0 {
 		return Shortage{} // not known

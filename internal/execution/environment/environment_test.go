@@ -16,6 +16,7 @@ import (
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
+	"drydock/internal/execution/retention"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/sandbox/fake"
 	"drydock/internal/execution/sandbox/sandboxtest"
@@ -95,7 +96,9 @@ func (w *world) start() {
 		w.driver = w.newDriver()
 	}
 	w.snaps, err = overlay.New(overlay.Deps{
-		Rows: w.db, Uses: func(ctx context.Context) ([]snapshot.Use, error) { return environment.Uses(ctx, w.db) },
+		Rows: w.db, Uses: func(ctx context.Context) ([]snapshot.Use, error) {
+			return retention.Uses(ctx, w.db, retention.Policy{Builds: 1}, time.Now())
+		},
 	}, overlay.Options{Dir: filepath.Join(w.dir, "layers"), NoSync: true})
 	if err != nil {
 		w.t.Fatal(err)
@@ -537,7 +540,7 @@ func TestEnvironments(t *testing.T) {
 	if err := w.builder.Remove(t.Context(), w.env().ID, core.Author{Handle: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := w.snaps.GC(t.Context(), 0, false); err != nil || len(c.Removed) != 1 {
+	if c, err := w.snaps.GC(t.Context(), overlay.Request{}); err != nil || len(c.Removed) != 1 {
 		t.Errorf("collected %+v, error %v", c, err)
 	}
 	for source, want := range map[string]string{

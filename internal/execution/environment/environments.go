@@ -14,10 +14,8 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/execution/environment/recipe"
-	"drydock/internal/execution/snapshot"
 	"drydock/internal/gitcmd"
 	"drydock/internal/gitcmd/mirror"
-	"drydock/internal/store"
 )
 
 var (
@@ -248,49 +246,4 @@ func (b *Builder) Remove(ctx context.Context, id core.EnvironmentID, _ core.Auth
 		}
 	}
 	return b.deps.DB.DeleteEnvironment(ctx, env.ID)
-}
-
-// Uses names everything in the database that needs a snapshot or its layers,
-// for the collection of snapshots.
-func Uses(ctx context.Context, db *store.DB) ([]snapshot.Use, error) {
-	var out []snapshot.Use
-	live, err := db.LiveSandboxes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range live {
-		doc, err := parseStored(row.Handle)
-		if err != nil {
-			return nil, core.E("environment.uses", core.Internal, err, "handle of sandbox %s", row.ID)
-		}
-		out = append(out, snapshot.Use{By: "sandbox " + string(row.ID), Layers: doc.Layers, Snapshot: doc.Parent})
-	}
-	for cursor := ""; ; {
-		envs, next, err := db.Environments(ctx, core.Page{Limit: core.MaxPage, Cursor: cursor})
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range envs {
-			if e.Snapshot != "" {
-				out = append(out, snapshot.Use{By: "environment " + e.Name, Snapshot: e.Snapshot})
-			}
-		}
-		if cursor = next; cursor == "" {
-			break
-		}
-	}
-	for cursor := ""; ; {
-		sessions, next, err := db.Sessions(ctx, core.SessionFilter{Archived: true}, core.Page{Limit: core.MaxPage, Cursor: cursor})
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range sessions {
-			if s.Snapshot != "" {
-				out = append(out, snapshot.Use{By: "session " + string(s.ID), Snapshot: s.Snapshot})
-			}
-		}
-		if cursor = next; cursor == "" {
-			return out, nil
-		}
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/snapshot"
+	"drydock/internal/execution/snapshot/overlay"
 	"drydock/internal/store"
 )
 
@@ -542,7 +543,7 @@ func TestRollback(t *testing.T) {
 			t.Errorf("to %s: %v", id, err)
 		}
 	}
-	if _, err := w.snaps.GC(t.Context(), 0, false); err != nil {
+	if _, err := w.snaps.GC(t.Context(), overlay.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.builder.Rollback(t.Context(), "shop", second.Snapshot, alice); !core.Is(err, core.Conflict) && err != nil {

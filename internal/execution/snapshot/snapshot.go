@@ -120,6 +120,11 @@ type Use struct {
 	By       string // "session ses_...", for people
 	Snapshot core.SnapshotID
 	Layers   []string // paths
+	Memory   bool     // its memory image too
+	// Spare: kept only so that one may go back to it. A person may remove it,
+	// and it goes when the disk is short.
+	Spare bool
+	Last  time.Time // when it was last of use; zero: now
 }
 
 // Parse reads a manifest strictly.

@@ -155,10 +155,14 @@ type WaitingSandbox struct {
 	Since   time.Time `json:"since"`
 }
 
-// Collected tells what a collection removed.
+// Collected tells what a collection removed, and what it kept.
 type Collected struct {
 	Removed []core.SnapshotID `json:"removed" nullable:"false"`
-	Bytes   int64             `json:"bytes"`
+	Images  []core.SnapshotID `json:"images" nullable:"false" doc:"snapshots whose memory images were dropped; their files stay"`
+	Layers  int               `json:"layers,omitempty" doc:"directories that no snapshot named any more"`
+	Bytes   int64             `json:"bytes" doc:"freed by all of it"`
+	Other   map[string]int64  `json:"other,omitempty" doc:"bytes of other things that were removed: base images, blobs"`
+	Kept    []Kept            `json:"kept" nullable:"false"`
 	DryRun  bool              `json:"dry_run,omitempty"`
 }
 
@@ -208,6 +212,55 @@ type PulledSnapshot struct {
 	Digest      string            `json:"digest"`
 	Present     bool              `json:"present,omitempty" doc:"it was here already"`
 	Fetched     int64             `json:"fetched" doc:"bytes"`
+}
+
+// Kept is a snapshot that a collection left alone, and why.
+type Kept struct {
+	ID     core.SnapshotID `json:"id"`
+	Bytes  int64           `json:"bytes" doc:"of its own files and memory image"`
+	By     []string        `json:"by" nullable:"false" doc:"who needs its files"`
+	Memory []string        `json:"memory,omitempty" doc:"who needs its memory image"`
+}
+
+// SnapshotDetail is a snapshot with what it is made of and who needs it.
+type SnapshotDetail struct {
+	core.Snapshot
+	Layers []Layer      `json:"layers,omitempty" doc:"topmost first"`
+	Image  *MemoryImage `json:"memory_image,omitempty"`
+	Users  []string     `json:"users" nullable:"false" doc:"who needs its files"`
+}
+
+// Layer is one directory of files below a sandbox.
+type Layer struct {
+	Snapshot core.SnapshotID `json:"snapshot,omitempty" doc:"whose it is"`
+	Base     string          `json:"base,omitempty" doc:"digest of a base image"`
+	Live     bool            `json:"live,omitempty" doc:"written by running services, and goes with a memory image"`
+	Merged   int             `json:"merged,omitempty" doc:"how many layers it was merged from"`
+	Bytes    int64           `json:"bytes"`
+	Files    int             `json:"files"`
+}
+
+// MemoryImage is the memory of processes that go on when it is restored.
+type MemoryImage struct {
+	Bytes    int64     `json:"bytes"`
+	Runtime  string    `json:"runtime" doc:"digest of the only build of the runtime that can restore it"`
+	Services []string  `json:"services,omitempty" doc:"that were ready"`
+	Users    []string  `json:"users,omitempty" doc:"who needs it"`
+	Created  time.Time `json:"created"`
+}
+
+// Verification says what of a snapshot is as it was written.
+type Verification struct {
+	Snapshot core.SnapshotID `json:"snapshot"`
+	Good     bool            `json:"good"`
+	Parts    []VerifiedPart  `json:"parts" nullable:"false"`
+}
+
+// VerifiedPart is one layer, or one file of a memory image.
+type VerifiedPart struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	Damage string `json:"damage,omitempty" doc:"left out where there is none"`
 }
 
 // Commit is one commit of a change.

@@ -201,12 +201,19 @@ func (c *Client) Snapshots(ctx context.Context, p Page) (api.List[core.Snapshot]
 	return get[api.List[core.Snapshot]](ctx, c, "/snapshots", pageQuery(p))
 }
 
-func (c *Client) Snapshot(ctx context.Context, id core.SnapshotID) (core.Snapshot, error) {
-	return get[core.Snapshot](ctx, c, "/snapshots/"+seg(string(id)), nil)
+func (c *Client) Snapshot(ctx context.Context, id core.SnapshotID) (api.SnapshotDetail, error) {
+	return get[api.SnapshotDetail](ctx, c, "/snapshots/"+seg(string(id)), nil)
 }
 
 func (c *Client) RemoveSnapshot(ctx context.Context, id core.SnapshotID) error {
 	return c.do(ctx, http.MethodDelete, "/snapshots/"+seg(string(id)), nil)
+}
+
+// VerifySnapshot reads everything of a snapshot that can be checked.
+func (c *Client) VerifySnapshot(ctx context.Context, id core.SnapshotID) (api.Verification, error) {
+	var v api.Verification
+	err := c.call(ctx, request{method: http.MethodPost, path: "/snapshots/" + seg(string(id)) + "/verify"}, &v)
+	return v, err
 }
 
 func (c *Client) CollectSnapshots(ctx context.Context, dry bool) (api.Collected, error) {

@@ -94,8 +94,8 @@ func (s *Server) snapshotRoutes() {
 			items, next, err := snaps.List(ctx, in.page())
 			return listOf(items, next), err
 		})
-	register(s, route{id: "get-snapshot", method: "GET", path: "/snapshots/{id}", tag: tag, have: have, summary: "One snapshot"},
-		func(ctx context.Context, _ core.Author, in *IDIn) (*out[core.Snapshot], error) {
+	register(s, route{id: "get-snapshot", method: "GET", path: "/snapshots/{id}", tag: tag, have: have, summary: "One snapshot, what it is made of and who needs it"},
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.SnapshotDetail], error) {
 			id, err := core.ParseID[core.SnapshotID]("snp_", in.ID)
 			if err != nil {
 				return nil, err
@@ -111,7 +111,16 @@ func (s *Server) snapshotRoutes() {
 			}
 			return nil, snaps.Remove(ctx, id, by)
 		})
-	register(s, route{id: "collect-snapshots", method: "POST", path: "/snapshots/collect", tag: tag, have: have, slow: true, summary: "Remove every snapshot that nothing needs"},
+	register(s, route{id: "verify-snapshot", method: "POST", path: "/snapshots/{id}/verify", tag: tag, have: have, slow: true, summary: "Read everything of a snapshot that can be checked, and say what is damaged"},
+		func(ctx context.Context, _ core.Author, in *IDIn) (*out[api.Verification], error) {
+			id, err := core.ParseID[core.SnapshotID]("snp_", in.ID)
+			if err != nil {
+				return nil, err
+			}
+			v, err := snaps.Verify(ctx, id)
+			return ok(v), err
+		})
+	register(s, route{id: "collect-snapshots", method: "POST", path: "/snapshots/collect", tag: tag, have: have, slow: true, summary: "Remove every snapshot and memory image that nothing needs, and say why the others stay"},
 		func(ctx context.Context, _ core.Author, in *struct {
 			DryRun bool `query:"dry_run" doc:"only tell"`
 		},
@@ -119,6 +128,12 @@ func (s *Server) snapshotRoutes() {
 			v, err := snaps.Collect(ctx, in.DryRun)
 			if v.Removed == nil {
 				v.Removed = []core.SnapshotID{}
+			}
+			if v.Images == nil {
+				v.Images = []core.SnapshotID{}
+			}
+			if v.Kept == nil {
+				v.Kept = []api.Kept{}
 			}
 			v.DryRun = in.DryRun
 			return ok(v), err

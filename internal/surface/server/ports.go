@@ -146,9 +146,10 @@ type Environments interface {
 // Snapshots keeps files of environments and sessions. Collect removes what
 // nothing needs; with dry it only tells.
 type Snapshots interface {
-	Get(ctx context.Context, id core.SnapshotID) (core.Snapshot, error)
+	Get(ctx context.Context, id core.SnapshotID) (api.SnapshotDetail, error)
 	List(ctx context.Context, page core.Page) ([]core.Snapshot, string, error)
 	Remove(ctx context.Context, id core.SnapshotID, by core.Author) error
+	Verify(ctx context.Context, id core.SnapshotID) (api.Verification, error)
 	Collect(ctx context.Context, dry bool) (api.Collected, error)
 	// Push and Pull move snapshots to and from registries; they end with ctx.
 	Push(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error)

@@ -189,14 +189,28 @@ func (s environments) Remove(_ context.Context, id core.EnvironmentID, _ core.Au
 
 type snapshots struct{ w *World }
 
-func (s snapshots) Get(_ context.Context, id core.SnapshotID) (core.Snapshot, error) {
+func (s snapshots) Get(_ context.Context, id core.SnapshotID) (api.SnapshotDetail, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	v, err := find(s.w.snaps, "snapshot", string(id), func(v core.Snapshot) bool { return v.ID == id })
 	if err != nil {
-		return core.Snapshot{}, err
+		return api.SnapshotDetail{}, err
 	}
-	return *v, nil
+	return api.SnapshotDetail{
+		Snapshot: *v, Users: []string{"environment shop"},
+		Layers: []api.Layer{{Snapshot: id, Bytes: v.Bytes, Files: 12000}, {Base: "sha256:" + strings.Repeat("ab", 32)}},
+		Image:  &api.MemoryImage{Bytes: 25 << 20, Runtime: "sha256:" + strings.Repeat("cd", 32), Services: []string{"db", "web"}, Users: []string{"environment shop"}, Created: v.Created},
+	}, nil
+}
+
+func (s snapshots) Verify(ctx context.Context, id core.SnapshotID) (api.Verification, error) {
+	v, err := s.Get(ctx, id)
+	if err != nil {
+		return api.Verification{}, err
+	}
+	return api.Verification{Snapshot: id, Parts: []api.VerifiedPart{
+		{Name: "layer 0, " + string(id), Bytes: v.Bytes}, {Name: "memory image, pages.img", Bytes: v.Image.Bytes, Damage: "pages.img has 5 bytes, not 26214400"},
+	}}, nil
 }
 
 func (s snapshots) List(_ context.Context, p core.Page) ([]core.Snapshot, string, error) {
@@ -217,7 +231,10 @@ func (s snapshots) Remove(_ context.Context, id core.SnapshotID, _ core.Author) 
 }
 
 func (s snapshots) Collect(context.Context, bool) (api.Collected, error) {
-	return api.Collected{Removed: []core.SnapshotID{"snp_000000000000000099"}, Bytes: 5 << 20}, nil
+	return api.Collected{
+		Removed: []core.SnapshotID{"snp_000000000000000099"}, Bytes: 5 << 20,
+		Kept: []api.Kept{{ID: "snp_000000000000000001", Bytes: 612 << 20, By: []string{"environment shop"}, Memory: []string{"environment shop"}}},
+	}, nil
 }
 
 func (s snapshots) Push(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error) {

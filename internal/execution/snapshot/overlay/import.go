@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"drydock/internal/core"
 	"drydock/internal/execution/sandbox"
@@ -60,52 +61,40 @@ func (s *Store) Imported(ctx context.Context, im Import, b Brought) (core.Snapsh
 		return core.Snapshot{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", im.ID)
 	}
 	frozen := sandbox.Frozen{Upper: s.upper(im.ID)}
-	own := b.Image != nil && !b.Live
-	if own {
+	moves := [][2]string{}
+	var live *sandbox.Frozen
+	switch {
+	case b.Image != nil && b.Live:
+		live = &sandbox.Frozen{
+			Upper: filepath.Join(s.live(im.ID), "upper"),
+			Image: &sandbox.Image{Dir: filepath.Join(s.live(im.ID), imageDir), Token: b.Image.Token, Fit: b.Image.Fit},
+		}
+		if err := os.Mkdir(s.live(im.ID), 0o700); err != nil {
+			return core.Snapshot{}, core.E(op, core.Unavailable, err, "running state of snapshot %s", im.ID)
+		}
+		moves = append(moves, [2]string{im.LiveUpper, live.Upper}, [2]string{im.Image, live.Image.Dir})
+		s.mu.Lock()
+		s.taking[im.ID] = time.Now() // nobody tidies it away until the manifest names it
+		s.mu.Unlock()
+		defer s.took(im.ID)
+	case b.Image != nil:
 		frozen.Image = &sandbox.Image{Dir: filepath.Join(s.into(im.ID), imageDir), Token: b.Image.Token, Fit: b.Image.Fit}
-		if err := os.Rename(im.Image, frozen.Image.Dir); err != nil {
-			return core.Snapshot{}, core.E(op, core.Unavailable, err, "memory image of snapshot %s", im.ID)
+		moves = append(moves, [2]string{im.Image, frozen.Image.Dir})
+	}
+	// With the last of them in its place, a restart completes the snapshot.
+	for _, m := range append(moves, [2]string{im.Upper, frozen.Upper}) {
+		if err := os.Rename(m[0], m[1]); err != nil {
+			return core.Snapshot{}, core.E(op, core.Unavailable, err, "files of snapshot %s", im.ID)
 		}
-	}
-	// From here on a restart completes it.
-	if err := os.Rename(im.Upper, frozen.Upper); err != nil {
-		return core.Snapshot{}, core.E(op, core.Unavailable, err, "files of snapshot %s", im.ID)
-	}
-	row, err := s.Commit(ctx, im.ID, frozen)
-	if err != nil {
-		return row, err
-	}
-	_, release, err := s.Acquire(ctx, im.ID)
-	if err != nil {
-		return row, err
-	}
-	defer release()
-	if b.Image != nil && b.Live {
-		if err := s.liveImported(ctx, im, b); err != nil {
-			return row, err
-		}
-		row.Memory = true
 	}
 	if err := tree.Remove(filepath.Dir(im.Upper)); err != nil {
-		return row, core.E(op, core.Internal, err, "snapshot %s", im.ID)
+		return core.Snapshot{}, core.E(op, core.Internal, err, "snapshot %s", im.ID)
 	}
-	return row, nil
-}
-
-func (s *Store) liveImported(ctx context.Context, im Import, b Brought) error {
-	const op = "snapshot.import"
-	into := s.live(im.ID)
-	frozen := sandbox.Frozen{
-		Upper: filepath.Join(into, "upper"),
-		Image: &sandbox.Image{Dir: filepath.Join(into, imageDir), Token: b.Image.Token, Fit: b.Image.Fit},
+	row, err := s.Commit(ctx, im.ID, frozen)
+	if err != nil || live == nil {
+		return row, err
 	}
-	if err := os.Mkdir(into, 0o700); err != nil {
-		return core.E(op, core.Unavailable, err, "running state of snapshot %s", im.ID)
-	}
-	for from, to := range map[string]string{im.LiveUpper: frozen.Upper, im.Image: frozen.Image.Dir} {
-		if err := os.Rename(from, to); err != nil {
-			return core.E(op, core.Unavailable, err, "running state of snapshot %s", im.ID)
-		}
-	}
-	return s.CommitMemory(ctx, im.ID, frozen, b.Services)
+	err = s.CommitMemory(ctx, im.ID, *live, b.Services)
+	row.Memory = err == nil
+	return row, err
 }

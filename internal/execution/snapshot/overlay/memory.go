@@ -3,11 +3,9 @@ package overlay
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"drydock/internal/core"
@@ -66,65 +64,83 @@ func (s *Store) BeginMemory(ctx context.Context, id core.SnapshotID) (Pending, e
 	if m.Memory != nil && m.Memory.Live == nil {
 		return Pending{}, core.E(op, core.Conflict, nil, "snapshot %s has a memory image of its own", id)
 	}
-	if err := s.dropLive(ctx, m); err != nil {
+	s.mu.Lock()
+	s.taking[id] = time.Now()
+	s.mu.Unlock()
+	if err := s.dropLive(ctx, id); err != nil {
+		s.took(id)
 		return Pending{}, err
 	}
 	return Pending{ID: id, Into: s.live(id)}, nil
 }
 
+// took ends what BeginMemory began.
+func (s *Store) took(id core.SnapshotID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taking, id)
+}
+
+// takingAtMost is how long a running state that nothing became of is left
+// alone.
+const takingAtMost = time.Hour
+
 // dropLive takes an image with its files away, the manifest's word first.
-func (s *Store) dropLive(ctx context.Context, m snapshot.Manifest) error {
+func (s *Store) dropLive(ctx context.Context, id core.SnapshotID) error {
 	const op = "snapshot.memory"
-	if m.Memory != nil && m.Memory.Live != nil {
-		used, err := s.liveUsed(ctx, m.ID)
-		if err != nil {
-			return err
-		}
-		if used {
-			return core.E(op, core.Conflict, nil, "something that runs, or another snapshot, stands on the running state of snapshot %s", m.ID)
-		}
-		if err := s.setMemory(ctx, m.ID, nil); err != nil {
-			return err
-		}
+	s.mu.Lock()
+	err := s.forgetLive(ctx, id)
+	s.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	if err := tree.Remove(s.live(m.ID)); err != nil {
-		return core.E(op, core.Internal, err, "running state of snapshot %s", m.ID)
+	if err := tree.Remove(s.live(id)); err != nil {
+		return core.E(op, core.Internal, err, "running state of snapshot %s", id)
 	}
 	return nil
 }
 
+// forgetLive is called with s.mu held, so that nobody restores meanwhile.
+func (s *Store) forgetLive(ctx context.Context, id core.SnapshotID) error {
+	m, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	used, err := s.liveUsed(ctx, id)
+	if err != nil {
+		return err
+	}
+	if used {
+		return core.E("snapshot.memory", core.Conflict, nil, "something that runs, or another snapshot, stands on the running state of snapshot %s", id)
+	}
+	if m.Memory == nil || m.Memory.Live == nil {
+		return nil
+	}
+	return s.setMemory(ctx, id, nil)
+}
+
 // liveUsed says whether the files of a snapshot's running state are below
-// something.
+// something; s.mu is held.
 func (s *Store) liveUsed(ctx context.Context, id core.SnapshotID) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pins[id] > 0 {
+	dir := s.path(snapshot.Layer{Snapshot: id, Live: true})
+	if p := s.pins[id]; p != nil && (p.images > 0 || p.dirs[dir] > 0) {
 		return true, nil
 	}
-	uses, err := s.deps.Uses(ctx)
+	v, err := s.look(ctx)
 	if err != nil {
 		return false, err
 	}
-	path := s.path(snapshot.Layer{Snapshot: id, Live: true})
-	for _, u := range uses {
-		if slices.Contains(u.Layers, path) {
+	for _, u := range v.uses {
+		if slices.Contains(u.Layers, dir) {
 			return true, nil
 		}
 	}
-	for _, state := range []core.SnapshotState{core.SnapshotReady, core.SnapshotWriting} {
-		rows, err := s.deps.Rows.SnapshotsInState(ctx, state)
-		if err != nil {
-			return false, err
-		}
-		for _, row := range rows {
-			m, err := s.read(s.manifest(row.ID))
-			if errors.Is(err, fs.ErrNotExist) {
-				m, err = s.read(s.draft(row.ID))
-			}
-			if err != nil {
-				return false, core.E("snapshot.memory", core.Internal, err, "manifest of snapshot %s", row.ID)
-			}
-			if row.ID != id && slices.ContainsFunc(m.Layers, func(l snapshot.Layer) bool { return l.Snapshot == id && l.Live }) {
+	on := func(m snapshot.Manifest) bool {
+		return slices.ContainsFunc(m.Layers, func(l snapshot.Layer) bool { return s.path(l) == dir })
+	}
+	for _, all := range []map[core.SnapshotID]snapshot.Manifest{v.manifests, v.writing} {
+		for _, m := range all {
+			if on(m) {
 				return true, nil
 			}
 		}
@@ -151,10 +167,14 @@ func (s *Store) CommitMemory(ctx context.Context, id core.SnapshotID, frozen san
 		return core.E(op, core.Internal, err, "running state of snapshot %s", id)
 	}
 	mem.Live, mem.Services = &live, services
-	return s.setMemory(ctx, id, mem)
+	if err := s.setMemory(ctx, id, mem); err != nil {
+		return err
+	}
+	s.took(id)
+	return nil
 }
 
-// SetServices names the services that were ready in a snapshot's own image.
+// setMemory replaces the memory image of a manifest.
 func (s *Store) setMemory(ctx context.Context, id core.SnapshotID, mem *snapshot.Memory) error {
 	s.rewriting.Lock()
 	defer s.rewriting.Unlock()
@@ -177,24 +197,46 @@ func (s *Store) setMemory(ctx context.Context, id core.SnapshotID, mem *snapshot
 }
 
 // DropMemory takes the memory image of a snapshot away; its files stay, also
-// those of the running state while something stands on them.
+// those of the running state while something stands on them. It is a Conflict
+// while a sandbox is being restored from it.
 func (s *Store) DropMemory(ctx context.Context, id core.SnapshotID) error {
+	s.mu.Lock()
+	dirs, err := s.forgetMemory(ctx, id)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.removeAll(id, dirs)
+}
+
+// forgetMemory is the manifest's part of DropMemory; s.mu is held. It returns
+// what nothing names any more.
+func (s *Store) forgetMemory(ctx context.Context, id core.SnapshotID) (dirs []string, err error) {
 	m, err := s.Get(ctx, id)
 	if err != nil || m.Memory == nil {
-		return err
+		return nil, err
 	}
-	dir := s.imageDir(m)
-	switch err := s.dropLive(ctx, m); {
-	case m.Memory.Live != nil && err == nil:
-		return nil
-	case m.Memory.Live != nil && !core.Is(err, core.Conflict):
-		return err
+	if p := s.pins[id]; p != nil && p.images > 0 {
+		return nil, core.E("snapshot.memory", core.Conflict, nil, "a sandbox is being restored from the memory image of snapshot %s", id)
 	}
-	if err := s.setMemory(ctx, id, nil); err != nil {
-		return err
+	dirs = []string{s.imageDir(m)}
+	if m.Memory.Live != nil {
+		used, err := s.liveUsed(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !used {
+			dirs = []string{s.live(id)}
+		}
 	}
-	if err := tree.Remove(dir); err != nil {
-		return core.E("snapshot.memory", core.Internal, err, "memory image of snapshot %s", id)
+	return dirs, s.setMemory(ctx, id, nil)
+}
+
+func (s *Store) removeAll(id core.SnapshotID, dirs []string) error {
+	for _, dir := range dirs {
+		if err := tree.Remove(dir); err != nil {
+			return core.E("snapshot.remove", core.Internal, err, "files of snapshot %s", id)
+		}
 	}
 	return nil
 }
@@ -233,17 +275,5 @@ func (s *Store) AcquireMemory(ctx context.Context, id core.SnapshotID) (r Restor
 	}
 	r.Image = sandbox.Image{Dir: s.imageDir(m), Token: m.Memory.Token, Fit: m.Memory.Fit}
 	r.Services = m.Memory.Services
-	return r, s.pin(id), nil
-}
-
-// pin is called with s.mu held.
-func (s *Store) pin(id core.SnapshotID) (release func()) {
-	s.pins[id]++
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.pins[id]--; s.pins[id] == 0 {
-			delete(s.pins, id)
-		}
-	})
+	return r, s.pin(id, r.Layers, true), nil
 }

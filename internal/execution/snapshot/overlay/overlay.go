@@ -75,7 +75,12 @@ type Store struct {
 	// mu is held while it is decided what may be removed, and while a snapshot
 	// is taken into use.
 	mu   sync.Mutex
-	pins map[core.SnapshotID]int
+	pins map[core.SnapshotID]*pinned
+	// taking are running states that are being taken, since when.
+	taking map[core.SnapshotID]time.Time
+
+	// collecting holds one token: one collection or compaction at a time.
+	collecting chan struct{}
 
 	// rewriting is held while the manifest of a ready snapshot is replaced.
 	rewriting sync.Mutex
@@ -95,7 +100,10 @@ func New(deps Deps, opts Options) (*Store, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, core.E("snapshot.new", core.Unavailable, err, "directory of snapshots")
 	}
-	return &Store{deps: deps, opts: opts, pins: map[core.SnapshotID]int{}, checked: newChecked()}, nil
+	return &Store{
+		deps: deps, opts: opts, pins: map[core.SnapshotID]*pinned{}, taking: map[core.SnapshotID]time.Time{},
+		collecting: make(chan struct{}, 1), checked: newChecked(),
+	}, nil
 }
 
 // Pending is a snapshot that has been begun.
@@ -134,6 +142,9 @@ func (s *Store) Begin(ctx context.Context, d snapshot.Draft) (Pending, error) {
 		return Pending{}, core.E(op, core.Invalid, err, "")
 	}
 	p := Pending{ID: d.ID, Into: s.into(d.ID)}
+	// The layers of the parent stay until the draft, which names them, is there.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	row, err := s.deps.Rows.Snapshot(ctx, d.ID)
 	switch {
 	case err == nil && row.State == core.SnapshotRemoved:
@@ -337,7 +348,7 @@ func (s *Store) Acquire(ctx context.Context, id core.SnapshotID) (layers []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	return layers, s.pin(id), nil
+	return layers, s.pin(id, layers, false), nil
 }
 
 // paths checks that every layer is there and what it was.

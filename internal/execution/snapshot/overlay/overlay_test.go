@@ -283,20 +283,20 @@ func TestGC(t *testing.T) {
 	child := w.take(unused, "child")
 	pending := w.begin(snapshot.Draft{Parent: used})
 	w.uses = []snapshot.Use{{By: "session ses_1", Snapshot: used}}
-	c, err := w.GC(t.Context(), time.Hour, false)
+	c, err := w.GC(t.Context(), overlay.Request{Grace: time.Hour})
 	if err != nil || len(c.Removed) > 0 {
 		t.Fatalf("young snapshots were removed: %+v, error %v", c, err)
 	}
 	// Interrupted after the rows were written: only files are left.
 	w.rows.fail = true
-	if _, err := w.GC(t.Context(), 0, false); !errors.Is(err, errDies) {
+	if _, err := w.GC(t.Context(), overlay.Request{}); !errors.Is(err, errDies) {
 		t.Fatal(err)
 	}
 	w.rows.fail = false
-	if c, err := w.GC(t.Context(), 0, true); err != nil || len(c.Removed) != 2 {
+	if c, err := w.GC(t.Context(), overlay.Request{Dry: true}); err != nil || len(c.Removed) != 2 {
 		t.Errorf("dry: %+v, error %v", c, err)
 	}
-	c, err = w.GC(t.Context(), 0, false)
+	c, err = w.GC(t.Context(), overlay.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,13 +308,13 @@ func TestGC(t *testing.T) {
 	w.wantState(used, core.SnapshotReady, true)
 	w.wantState(unused, core.SnapshotRemoved, false)
 	w.uses = nil
-	if c, err = w.GC(t.Context(), 0, false); err != nil || len(c.Removed) > 0 {
+	if c, err = w.GC(t.Context(), overlay.Request{}); err != nil || len(c.Removed) > 0 {
 		t.Errorf("what a snapshot being written lies on was removed: %+v, error %v", c, err)
 	}
 	if err := w.Abort(t.Context(), pending.ID); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = w.GC(t.Context(), 0, false); err != nil || len(c.Removed) != 2 {
+	if c, err = w.GC(t.Context(), overlay.Request{}); err != nil || len(c.Removed) != 2 {
 		t.Errorf("at the end: %+v, error %v", c, err)
 	}
 }

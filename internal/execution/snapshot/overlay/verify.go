@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -105,30 +106,81 @@ func (s *Store) checkLayer(path string, l snapshot.Layer) error {
 	return nil
 }
 
-// Verify reads everything of a snapshot that can be checked again, whatever was
-// found before.
-func (s *Store) Verify(m snapshot.Manifest) error {
-	layers := m.Layers
-	if m.Memory != nil && m.Memory.Live != nil {
-		layers = append([]snapshot.Layer{*m.Memory.Live}, layers...)
+// Finding is one part of a snapshot, and what is wrong with it.
+type Finding struct {
+	Name  string // for people: "layer 0, snp_...", "memory image, pages.img"
+	Bytes int64
+	Err   error
+}
+
+// Examine reads everything of a snapshot that can be checked again, whatever was
+// found before. Nothing of it is removed meanwhile.
+func (s *Store) Examine(ctx context.Context, id core.SnapshotID) ([]Finding, error) {
+	s.mu.Lock()
+	m, err := s.Get(ctx, id)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
 	}
-	s.checked.mu.Lock()
-	for _, l := range layers {
-		delete(s.checked.layers, s.path(l))
+	layers := withLive(m)
+	dirs := make([]string, len(layers))
+	for i, l := range layers {
+		dirs[i] = s.path(l)
 	}
-	if m.Memory != nil {
-		for _, f := range m.Memory.Files {
-			delete(s.checked.files, filepath.Join(s.imageDir(m), f.Name))
+	release := s.pin(id, dirs, m.Memory != nil)
+	s.mu.Unlock()
+	defer release()
+	var out []Finding
+	for i, l := range layers {
+		name := "base image " + l.Base
+		if l.Snapshot != "" {
+			name = sealText(l)
+		}
+		s.checked.mu.Lock()
+		delete(s.checked.layers, dirs[i])
+		s.checked.mu.Unlock()
+		out = append(out, Finding{Name: fmt.Sprintf("layer %d, %s", i, name), Bytes: l.Bytes, Err: s.checkLayer(dirs[i], l)})
+		if ctx.Err() != nil {
+			return out, core.E("snapshot.verify", core.KindOf(ctx.Err()), ctx.Err(), "snapshot %s", id)
 		}
 	}
-	s.checked.mu.Unlock()
-	if _, err := s.paths(m.ID, layers); err != nil {
+	if m.Memory == nil {
+		return out, nil
+	}
+	for _, f := range m.Memory.Files {
+		path := filepath.Join(s.imageDir(m), f.Name)
+		s.checked.mu.Lock()
+		delete(s.checked.files, path)
+		s.checked.mu.Unlock()
+		out = append(out, Finding{Name: "memory image, " + f.Name, Bytes: f.Bytes, Err: s.checkFile(path, f)})
+	}
+	return out, nil
+}
+
+func withLive(m snapshot.Manifest) []snapshot.Layer {
+	if m.Memory != nil && m.Memory.Live != nil {
+		return append([]snapshot.Layer{*m.Memory.Live}, m.Layers...)
+	}
+	return m.Layers
+}
+
+// Verify is Examine, with all that is wrong as one error.
+func (s *Store) Verify(ctx context.Context, id core.SnapshotID) error {
+	found, err := s.Examine(ctx, id)
+	if err != nil {
 		return err
 	}
-	if m.Memory == nil {
+	var damage []error
+	for _, f := range found {
+		if f.Err != nil {
+			damage = append(damage, fmt.Errorf("%s: %w", f.Name, f.Err))
+		}
+	}
+	if len(damage) == 0 {
 		return nil
 	}
-	return s.checkImage(m)
+	return core.E("snapshot.verify", core.Unavailable, errors.Join(damage...), "snapshot %s is damaged", id).
+		WithHint("build the environment again; a memory image is only a cache")
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

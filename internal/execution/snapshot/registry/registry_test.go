@@ -119,7 +119,7 @@ func TestThereAndBack(t *testing.T) {
 	if raw, _ := os.ReadFile(filepath.Join(mem.Layers[0], "pid")); string(raw) != "4711" || !mem.Live || mem.Services[0] != "db" || mem.Image.Token != "tok" || mem.Image.Fit.CPU[0] != "avx" {
 		t.Errorf("memory %+v", mem)
 	}
-	if err := b.snaps.Verify(m); err != nil {
+	if err := b.snaps.Verify(t.Context(), m.ID); err != nil {
 		t.Error(err)
 	}
 
