@@ -40,12 +40,50 @@ type CreateSession struct {
 	Model       string      `json:"model,omitempty" maxLength:"200"`
 	Base        string      `json:"base,omitempty" maxLength:"250" doc:"branch the work is for"`
 	Budget      core.Budget `json:"budget,omitzero"`
+	Draft       string      `json:"draft,omitempty" maxLength:"100" doc:"of POST /drafts: the sandbox that was claimed for this"`
+}
+
+// CreateDraft says that somebody has begun to type.
+type CreateDraft struct {
+	Environment string `json:"environment" minLength:"1" maxLength:"200" doc:"name or identifier"`
+}
+
+// Draft keeps a warm sandbox for a prompt that is being written. Without one it
+// goes back by itself when it expires.
+type Draft struct {
+	ID          core.DraftID       `json:"id"`
+	Environment core.EnvironmentID `json:"environment"`
+	Warm        bool               `json:"warm" doc:"a sandbox waits for it; without one the session starts as always"`
+	Expires     time.Time          `json:"expires"`
 }
 
 // CreatedSession is its answer: both are stored, nothing has started.
 type CreatedSession struct {
 	Session core.Session `json:"session"`
 	Prompt  core.Prompt  `json:"prompt"`
+}
+
+// ForkSession asks for sessions that go on from where one is now.
+type ForkSession struct {
+	Count  int    `json:"count,omitempty" minimum:"1" maximum:"50" doc:"how many; default 1"`
+	Prompt string `json:"prompt,omitempty" maxLength:"262144" doc:"queued in each of them"`
+}
+
+// Forked says what became of it.
+type Forked struct {
+	Parent   core.SessionID  `json:"parent"`
+	Snapshot core.SnapshotID `json:"snapshot" doc:"the instant, that all of them start from"`
+	Paused   time.Duration   `json:"paused_ns" doc:"how long the parent stood still; 0 when it was suspended"`
+	Children []ForkedSession `json:"children" nullable:"false"`
+}
+
+// ForkedSession is one of them. Error says why its sandbox did not start; the
+// session is there all the same, and starts with its next prompt.
+type ForkedSession struct {
+	Session core.Session  `json:"session"`
+	Ready   time.Duration `json:"ready_ns,omitempty" doc:"from the request until its sandbox answered"`
+	From    string        `json:"from,omitempty" doc:"memory, or files when the memory could not be used"`
+	Error   string        `json:"error,omitempty"`
 }
 
 // CreatePrompt queues one more message.
