@@ -2,115 +2,101 @@ package environment
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"time"
 
 	"drydock/internal/core"
-	"drydock/internal/execution/sandbox"
+	"drydock/internal/gitcmd"
 	"drydock/internal/store"
 )
 
-// Adopt finds a sandbox again that was launched before a restart. A dead or
-// frozen one is adopted too: see Machine.Status. It is NotFound if nothing is
-// left.
-func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, error) {
+// Adoption is an environment for a snapshot that comes from elsewhere.
+type Adoption struct {
+	Name   string
+	Source string // that somebody here named; "" takes Told
+	Told   string // that came with the snapshot: never a path, which would be one of this host
+	Commit string // of the snapshot; the repository must have it
+}
+
+// Adopt finds the environment, or makes it, and sees to it that its repository
+// can be reached and has the commit.
+func (b *Builder) Adopt(ctx context.Context, a Adoption) (core.Environment, error) {
 	const op = "environment.adopt"
-	if m, ok := l.Machine(id); ok {
-		return m, nil
-	}
-	row, err := l.deps.Rows.Sandbox(ctx, id)
+	env, err := b.adoptee(ctx, a)
 	if err != nil {
-		return nil, err
+		return env, err
 	}
-	doc, err := parseStored(row.Handle)
-	if err != nil || row.State == core.SandboxGone {
-		return nil, core.E(op, core.NotFound, err, "sandbox %s is gone", id)
-	}
-	s, err := l.deps.Driver.Recover(ctx, doc.Handle)
-	if core.Is(err, core.NotFound) {
-		l.record(ctx, id, core.SandboxGone, sandbox.CauseKilled)
-	}
-	if err != nil {
-		return nil, err
-	}
-	m := &Machine{
-		launcher: l, id: id, handle: doc.Handle, recorded: true, created: true,
-		parent: doc.Parent, live: doc.Live, from: doc.From, hostname: doc.Name, limits: doc.Limits, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
-	}
-	m.connect()
-	// It holds a place if one is free; it is not stopped for want of one.
-	if places := l.places[doc.Purpose]; places != nil {
-		select {
-		case places <- struct{}{}:
-			m.leave = sync.OnceFunc(func() { <-places })
-		default:
+	if b.deps.Refresh != nil {
+		if err := b.deps.Refresh(ctx, env); err != nil {
+			return env, err
 		}
 	}
+	m, err := b.deps.Mirror(ctx, env)
+	if err != nil {
+		return env, err
+	}
+	if _, err := m.Sync(ctx); err != nil {
+		return env, err
+	}
+	branch, err := m.DefaultBranch(ctx)
+	if err != nil {
+		return env, err
+	}
+	if a.Commit != "" {
+		if _, err := m.Resolve(ctx, a.Commit); err != nil {
+			return env, core.E(op, core.Conflict, err, "repository %s does not have commit %s, which the snapshot was made at", gitcmd.Redact(env.Source), clip(a.Commit, 12)).
+				WithHint("name the right repository with --source, or push the commit to it")
+		}
+	}
+	return b.deps.DB.UpdateEnvironment(ctx, env.ID, func(e *core.Environment) error {
+		e.DefaultBranch = branch
+		return nil
+	})
+}
+
+func (b *Builder) adoptee(ctx context.Context, a Adoption) (core.Environment, error) {
+	const op = "environment.adopt"
+	b.naming.Lock()
+	defer b.naming.Unlock()
+	req := BuildRequest{Name: a.Name, Source: a.Source}
+	env, err := b.deps.DB.Environment(ctx, a.Name)
 	switch {
-	case s.State != core.SandboxRunning:
-		l.record(ctx, id, s.State, s.Cause)
-	case row.State == core.SandboxCreating:
-		l.record(ctx, id, core.SandboxRunning, sandbox.CauseNone)
+	case err == nil && (a.Source == "" || env.Source == a.Source):
+		return env, nil
+	case err != nil && !core.Is(err, core.NotFound):
+		return env, err
+	case a.Source != "":
+		return b.environment(ctx, &req)
 	}
-	l.remember(ctx, m)
-	return m, nil
+	told, err := gitcmd.ParseSource(a.Told)
+	if err != nil || told.Local {
+		return env, core.E(op, core.Invalid, nil, "there is no environment %s, and the snapshot does not say which repository it is of", a.Name).
+			WithHint("name the repository with --source")
+	}
+	req.Source = told.URL
+	return b.environment(ctx, &req)
 }
 
-// Machine returns a sandbox that this process has launched or adopted.
-func (l *Launcher) Machine(id core.SandboxID) (*Machine, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m, ok := l.machines[id]
-	return m, ok
-}
-
-// Recover is called once at the start of the daemon, before the first Launch:
-// it removes every sandbox that keep does not want, and every trace of one
-// that has no row. What keep wants is adopted later, by Adopt.
-func (l *Launcher) Recover(ctx context.Context, keep func(store.Sandbox) bool) error {
-	live, err := l.deps.Rows.LiveSandboxes(ctx)
+// Use makes a snapshot the one that sessions of an environment start from.
+func (b *Builder) Use(ctx context.Context, id core.EnvironmentID, snap core.SnapshotID) (env core.Environment, err error) {
+	// Nothing may remove it between the look and the use.
+	_, release, err := b.deps.Snapshots.Acquire(ctx, snap)
 	if err != nil {
-		return err
+		return env, err
 	}
-	var kept []core.SandboxID
-	for _, row := range live {
-		if row.State != core.SandboxCreating && keep(row) {
-			kept = append(kept, row.ID)
-			continue
-		}
-		if err := l.remove(ctx, row.ID); err != nil {
+	defer release()
+	err = b.deps.DB.Tx(ctx, func(tx *store.Tx) error {
+		if env, err = tx.UpdateEnvironment(ctx, id, func(e *core.Environment) error {
+			e.Snapshot = snap
+			return nil
+		}); err != nil {
 			return err
 		}
-	}
-	left, err := l.deps.Driver.List(ctx)
-	if err != nil {
+		_, err := tx.UpdateFreshness(ctx, id, func(f *store.Freshness) error {
+			f.Pinned, f.PinnedAt, f.PinnedBy = "", time.Time{}, ""
+			f.Failures, f.Failure = 0, nil // a person has decided
+			return nil
+		})
 		return err
-	}
-	for _, id := range left {
-		if slices.Contains(kept, id) {
-			continue
-		}
-		l.deps.Log.Info("removing a sandbox that belongs to nobody", "sandbox", id)
-		if err := l.remove(ctx, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Launcher) remove(ctx context.Context, id core.SandboxID) error {
-	if err := l.deps.Driver.Destroy(ctx, id); err != nil {
-		return err
-	}
-	l.record(ctx, id, core.SandboxGone, sandbox.CauseStopped)
-	return nil
-}
-
-// Destroy removes a sandbox whether or not it is known. A second call does
-// nothing.
-func (l *Launcher) Destroy(ctx context.Context, id core.SandboxID) error {
-	if m, ok := l.Machine(id); ok {
-		return m.Close(ctx)
-	}
-	return l.remove(ctx, id)
+	})
+	return env, err
 }
