@@ -239,7 +239,7 @@ func (m *mess) step() {
 
 func TestCompactionIsNotSeen(t *testing.T) {
 	need.Root(t)
-	seeds := 12
+	seeds := 8
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 7))

@@ -130,9 +130,9 @@ func (m *merger) fill(all []place, path string, depth int) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Join("/", path, name), err)
 		}
-		switch {
-		case f.kind == nothing:
-		case f.kind == whiteout:
+		switch f.kind {
+		case nothing:
+		case whiteout:
 			// Only where there is something to hide.
 			under, err := m.find(below, name)
 			if err == nil && (under.kind == file || under.kind == directory) {
@@ -141,11 +141,11 @@ func (m *merger) fill(all []place, path string, depth int) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", filepath.Join("/", path, name), err)
 			}
-		case f.kind == file:
+		case file:
 			if err := m.link(f.at, into, name); err != nil {
 				return fmt.Errorf("%s: %w", filepath.Join("/", path, name), err)
 			}
-		default:
+		case directory:
 			if err := unix.Mkdirat(int(into.Fd()), name, 0o700); err != nil {
 				return fmt.Errorf("%s: %w", filepath.Join("/", path, name), err)
 			}
