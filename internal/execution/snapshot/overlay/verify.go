@@ -67,12 +67,17 @@ func sealText(l snapshot.Layer) string {
 	if l.Live {
 		return string(l.Snapshot) + "/live"
 	}
+	if l.Merged > 0 {
+		return fmt.Sprintf("%s/merged-%d", l.Snapshot, l.Merged)
+	}
 	return string(l.Snapshot)
 }
 
 // seal measures a layer that was just frozen and marks it.
-func (s *Store) seal(l *snapshot.Layer) error {
-	path := s.path(*l)
+func (s *Store) seal(l *snapshot.Layer) error { return s.sealAt(s.path(*l), l) }
+
+// sealAt is seal for a layer that is not in its place yet.
+func (s *Store) sealAt(path string, l *snapshot.Layer) error {
 	use, sum, err := tree.Fingerprint(path)
 	if err != nil {
 		return err
