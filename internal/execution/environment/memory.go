@@ -58,6 +58,9 @@ func (l *Launcher) restore(ctx context.Context, m *Machine, req LaunchRequest) (
 	}
 	defer release()
 	spec := l.spec(req, src.Layers, &src.Image)
+	if spec.Written, err = l.written(ctx, req); err != nil {
+		return false, err
+	}
 	if err := l.deps.Driver.Fits(ctx, spec); err != nil {
 		return unfit(err)
 	}
