@@ -103,9 +103,10 @@ func (d Deps) prepare(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 			return blueprint.Outcome{}, err
 		}
 		place.Base, place.BaseCommit = base, commit
-		if s.Branch == "" || place.Forget {
-			place.Branch = branchName(s, place.Forget)
-		}
+	}
+	// The base may be fixed before the first run; the branch never is.
+	if s.Branch == "" || place.Forget {
+		place.Branch = branchName(s, place.Forget)
 	}
 	if place != (Place{}) {
 		if err := d.Sessions.Fix(ctx, v.Job, place); err != nil {

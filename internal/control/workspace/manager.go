@@ -367,18 +367,19 @@ func (o *opening) environmentSnapshot(ctx context.Context) (core.SnapshotID, err
 // launch starts a sandbox from the newest snapshot and catches up.
 func (o *opening) launch(ctx context.Context, w *Workspace) error {
 	start := time.Now()
-	from, fresh := o.s.Snapshot, false
+	from := o.s.Snapshot
 	if from == "" {
 		var err error
 		if from, err = o.environmentSnapshot(ctx); err != nil {
 			return err
 		}
-		fresh = true
 	}
 	manifest, err := o.m.d.Snapshots.Get(ctx, from)
 	if err != nil {
 		return err
 	}
+	// A session may be made with the environment's snapshot to start from.
+	fresh := manifest.Session == ""
 	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
 		Snapshot: from, Purpose: environment.PurposeSession, Owner: string(o.s.ID), Policy: &w.recipe.Network,
 		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx),

@@ -22,6 +22,7 @@ type Deps struct {
 	Sessions     Sessions
 	Prompts      Prompts
 	Steering     Steering
+	Selections   Selections
 	Workspaces   Workspaces
 	Terminals    Terminals
 	Events       Events
