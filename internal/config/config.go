@@ -82,6 +82,15 @@ type Running struct {
 	Sandboxes int `yaml:"sandboxes" doc:"sandboxes, of all purposes" min:"1" max:"1000"`
 	Sessions  int `yaml:"sessions" doc:"sessions; the others wait" min:"1" max:"1000"`
 	Builds    int `yaml:"builds" doc:"environment builds" min:"1" max:"100"`
+	// Idle of zero suspends at the end of each run.
+	Idle Duration `yaml:"idle" doc:"how long the sandbox of a session that does nothing runs on before it is suspended; 0s: not at all"`
+	Warm Warm     `yaml:"warm" doc:"sandboxes that are restored before anybody asks"`
+}
+
+// Warm sandboxes.
+type Warm struct {
+	Min int `yaml:"min" doc:"of an environment that was used within a day" min:"0" max:"100"`
+	Max int `yaml:"max" doc:"of one environment, as demand grows; 0: none" min:"0" max:"100"`
 }
 
 // Sessions bounds what one person and one environment may have of the running
@@ -194,7 +203,7 @@ func Default() Config {
 		StateDir:       "/var/lib/drydock",
 		Log:            Log{Level: "info", Format: "text"},
 		Limits:         Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
-		Running:        Running{Sandboxes: 8, Sessions: 4, Builds: 1},
+		Running:        Running{Sandboxes: 8, Sessions: 4, Builds: 1, Idle: Duration(5 * time.Minute), Warm: Warm{Min: 1, Max: 4}},
 		Capacity:       Capacity{FloorSession: 256 << 20, FloorIdle: 64 << 20, PerProcessor: 16},
 		Network:        Network{Connections: 256},
 		MaxSnapshotAge: Duration(7 * 24 * time.Hour),

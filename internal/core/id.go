@@ -25,6 +25,7 @@ type (
 	ApprovalID    string // apr_
 	CommentID     string // cmt_
 	TokenID       string // tok_
+	DraftID       string // drf_
 )
 
 // idAlphabet is Crockford's base 32 in lower case: no i, l, o, u.
@@ -66,6 +67,7 @@ func NewChangeID() ChangeID           { return ChangeID(newID("chg_")) }
 func NewApprovalID() ApprovalID       { return ApprovalID(newID("apr_")) }
 func NewCommentID() CommentID         { return CommentID(newID("cmt_")) }
 func NewTokenID() TokenID             { return TokenID(newID("tok_")) }
+func NewDraftID() DraftID             { return DraftID(newID("drf_")) }
 
 // ParseID checks that s is an identifier of the kind that prefix names
 // ("ses_", ...) and returns it typed. Everything that arrives from outside as

@@ -13,6 +13,7 @@ type NewSession struct {
 	Model       string // default of the configuration
 	Base        string // branch; default the environment's
 	Budget      Budget
+	Draft       DraftID // sandbox that was claimed while somebody typed
 }
 
 // NewPrompt asks for one more prompt. ClientID makes a retry harmless.

@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"iter"
 	"strconv"
 	"sync"
@@ -114,7 +112,7 @@ func (l look) ListFiles(ctx context.Context, id core.SessionID, path string) ([]
 // Exec implements server.Terminals. The process ends with ctx: somebody who
 // closes a terminal does not leave things running unseen.
 func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req api.ExecRequest) (server.Process, error) {
-	w, err := l.m.Living(ctx, id)
+	w, err := l.m.Wake(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +130,9 @@ func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req ap
 		return nil, w.Machine().Explain(ctx, err)
 	}
 	t := &terminal{m: w.Machine(), g: g, id: p.ID, pty: req.PTY != nil}
+	left := l.m.Attach(id)
 	context.AfterFunc(ctx, func() {
+		left()
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = g.Stop(clean, p.ID, 2*time.Second) // the sandbox may be gone, and the process with it
@@ -173,25 +173,14 @@ func (t *terminal) Output(ctx context.Context) iter.Seq2[server.Chunk, error] {
 						return false
 					}
 				}
-				out, err := t.g.Output(ctx, t.id, name, 0, true)
+				err := t.m.Follow(ctx, t.id, name, writer(func(p []byte) error {
+					if !send(piece{chunk: server.Chunk{Stream: code, Data: append([]byte(nil), p...)}}) {
+						return ctx.Err()
+					}
+					return nil
+				}))
 				if err != nil {
 					send(piece{err: err})
-					return
-				}
-				defer out.Close()
-				buf := make([]byte, 32<<10)
-				for {
-					n, err := out.Read(buf)
-					if n > 0 && !send(piece{chunk: server.Chunk{Stream: code, Data: append([]byte(nil), buf[:n]...)}}) {
-						return
-					}
-					if errors.Is(err, io.EOF) {
-						return
-					}
-					if err != nil {
-						send(piece{err: err})
-						return
-					}
 				}
 			})
 		}
@@ -209,6 +198,10 @@ func (t *terminal) Output(ctx context.Context) iter.Seq2[server.Chunk, error] {
 		}
 	}
 }
+
+type writer func(p []byte) error
+
+func (w writer) Write(p []byte) (int, error) { return len(p), w(p) }
 
 // Input implements server.Process.
 func (t *terminal) Input(ctx context.Context, p []byte) error { return t.g.Write(ctx, t.id, p) }

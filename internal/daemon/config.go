@@ -30,6 +30,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		State: cfg.StateDir, Listen: cfg.Listen, Environ: environ, Log: log,
 		Limits: cfg.Limits.Core(), Budget: cfg.Budget.Core(),
 		MaxSessions: cfg.Running.Sessions, MaxSandboxes: cfg.Running.Sandboxes, MaxBuilds: cfg.Running.Builds,
+		IdleAfter: idleAfter(cfg.Running.Idle), WarmMax: cfg.Running.Warm.Max, WarmMin: cfg.Running.Warm.Min,
 		MaxSnapshotAge: time.Duration(cfg.MaxSnapshotAge),
 		PerUser:        cfg.Sessions.PerUser, PerEnv: cfg.Sessions.PerEnvironment,
 		Capacity: capacity.Options{
@@ -121,4 +122,13 @@ func program(named, name string) (string, error) {
 			WithHint("run `make build`, or name it in the configuration (%s: /path/to/%s)", strings.TrimPrefix(name, "drydock-"), name)
 	}
 	return filepath.Abs(path)
+}
+
+// idleAfter makes the zero of a file, which means not at all, differ from that
+// of options, which means the default.
+func idleAfter(d config.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return time.Duration(d)
 }

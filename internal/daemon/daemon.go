@@ -46,6 +46,7 @@ import (
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/model"
 	"drydock/internal/obs"
@@ -78,6 +79,13 @@ type Options struct {
 	MaxSessions  int // that run at once; default 4
 	MaxSandboxes int // of all purposes at once; default twice as many and two
 	MaxBuilds    int // environment builds at once; default 1
+	// IdleAfter is how long the sandbox of a session that does nothing runs on
+	// before it is suspended; negative: it is suspended when a run ends.
+	// Default 5 minutes.
+	IdleAfter time.Duration
+	// WarmMax and WarmMin bound how many restored sandboxes of one environment
+	// wait for somebody; WarmMax of 0: none.
+	WarmMax, WarmMin int
 	// MaxSnapshotAge is how old a snapshot may be that sessions start from in
 	// silence; 0: any age.
 	MaxSnapshotAge time.Duration
@@ -111,8 +119,10 @@ type Daemon struct {
 	network    *containment.Network
 	driver     sandbox.Driver
 	snapshots  *overlay.Store
+	registry   *registry.Service
 	launcher   *environment.Launcher
 	builder    *environment.Builder
+	pool       *environment.Pool
 	refresher  *environment.Refresher
 	sessions   *session.Service
 	capacity   *capacity.Keeper
@@ -162,6 +172,9 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	}
 	if opts.MaxSandboxes < opts.MaxSessions+2 {
 		opts.MaxSandboxes = 2*opts.MaxSessions + 2
+	}
+	if opts.IdleAfter == 0 {
+		opts.IdleAfter = 5 * time.Minute
 	}
 	if opts.Retention == (retention.Policy{}) {
 		opts.Retention = retention.Default()
@@ -278,6 +291,8 @@ func (d *Daemon) serve(ctx context.Context) error {
 		d.sessions.Run,
 		d.selections.Run,
 		d.denials.run,
+		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
+		func(ctx context.Context) error { d.pool.Run(ctx); return nil },
 		d.collector.Run,
 		d.refresher.Run,
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },

@@ -27,6 +27,7 @@ import (
 	"drydock/internal/execution/sandbox/runsc"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/agent"
 	"drydock/internal/harness/agent/builtin"
@@ -111,6 +112,14 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	if d.images, err = image.New(opts); err != nil {
 		return err
 	}
+	if dir, err = d.dir("registry"); err != nil {
+		return err
+	}
+	programs, _ := d.driver.(registry.Programs)
+	d.registry, err = registry.New(registry.Deps{Snapshots: d.snapshots, Images: d.images, Programs: programs, Log: d.log}, registry.Options{Dir: dir})
+	if err != nil {
+		return err
+	}
 	d.openCollector()
 	return d.openEnvironments(found)
 }
@@ -139,6 +148,11 @@ func (d *Daemon) openEnvironments(found registries.Settings) error {
 	d.openCapacity()
 	d.launcher = environment.NewLauncher(environment.LauncherDeps{
 		Driver: d.driver, Snapshots: d.snapshots, Rows: d.db, Settings: settings, Admit: d.admit, Log: d.log,
+		Crowded: func(ctx context.Context, purpose string) {
+			if purpose == environment.PurposeSession {
+				d.workspaces.Crowded(ctx)
+			}
+		},
 	}, environment.LauncherOptions{
 		Defaults: d.opts.Limits, Runtime: d.runtime,
 		// Sessions hold one place each while they run; what is left is for the
@@ -254,7 +268,9 @@ func (d *Daemon) openControl(context.Context) error {
 	d.openRefresher()
 	d.workspaces = workspace.New(workspace.Deps{
 		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Aged: d.aged, Events: d.events, Log: d.log,
+		Idle: d.opts.IdleAfter,
 	})
+	d.openPool()
 	d.prover, err = proving.New(proving.Deps{
 		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
 	}, proving.Options{
@@ -282,14 +298,14 @@ func (d *Daemon) openControl(context.Context) error {
 	d.engine, err = blueprint.New(blueprint.Deps{
 		Journal: blueprint.NewJournal(d.db, d.events), Steps: codechange.Steps(deps), Agents: codechange.Agents(deps), Log: d.log,
 		Finish: func(ctx context.Context, job blueprint.Job, _ blueprint.Ending) error {
-			return d.workspaces.PutAway(ctx, job.Session.ID)
+			return d.workspaces.Rest(ctx, job.Session.ID)
 		},
 	}, blueprint.Options{}, machines)
 	if err != nil {
 		return err
 	}
 	d.sessions, err = session.New(session.Deps{
-		Store: d.db, Log: d.events, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Capacity: d.capacity, Logger: d.log,
+		Store: d.db, Log: d.events, Drafted: d.workspaces.Drafted, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Capacity: d.capacity, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, PerUser: d.opts.PerUser, PerEnvironment: d.opts.PerEnv, Model: d.opts.Model, Budget: d.opts.Budget})
 	if err != nil {
 		return err

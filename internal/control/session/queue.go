@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -59,6 +60,9 @@ func (s *Service) Create(ctx context.Context, req core.NewSession) (session core
 	})
 	if err != nil {
 		return core.Session{}, core.Prompt{}, err
+	}
+	if req.Draft != "" && s.drafted != nil {
+		s.drafted(session.ID, req.Draft)
 	}
 	s.wake()
 	return session, prompt, nil
@@ -335,6 +339,77 @@ func (s *Service) ArchiveFor(ctx context.Context, id core.SessionID, by core.Aut
 		return err
 	})
 	return session, err
+}
+
+// MaxForks bounds how many sessions one request makes.
+const MaxForks = 50
+
+// Fork makes sessions that go on from a snapshot of another one: same work so
+// far, each with a branch and a life of its own. They are idle; prompt, unless
+// empty, is queued in each. All of them are made, or none.
+func (s *Service) Fork(ctx context.Context, id core.SessionID, from core.SnapshotID, count int, prompt string, by core.Author) ([]core.Session, error) {
+	const op = "session.fork"
+	if count < 1 || count > MaxForks {
+		return nil, core.E(op, core.Invalid, nil, "%d forks: it must be 1 to %d", count, MaxForks)
+	}
+	first := core.NewPrompt{Author: by, Text: prompt, Source: "fork"}
+	if prompt != "" {
+		if err := checkPrompt(&first); err != nil {
+			return nil, err
+		}
+	}
+	var out []core.Session
+	err := s.db.Tx(ctx, func(tx *store.Tx) error {
+		out = nil
+		parent, err := tx.Session(ctx, id)
+		if err != nil {
+			return err
+		}
+		if parent.State == core.SessionArchived {
+			return core.E(op, core.Conflict, nil, "session %s is archived", id)
+		}
+		for i := range count {
+			child, err := s.fork(ctx, tx, parent, from, i+1, first)
+			if err != nil {
+				return err
+			}
+			out = append(out, child)
+		}
+		return nil
+	})
+	if err == nil && prompt != "" {
+		s.wake()
+	}
+	return out, err
+}
+
+func (s *Service) fork(ctx context.Context, tx *store.Tx, parent core.Session, from core.SnapshotID, number int, first core.NewPrompt) (core.Session, error) {
+	at := time.Now().UTC()
+	child := core.Session{
+		ID: core.NewSessionID(), Environment: parent.Environment, Title: clipTitle(fmt.Sprintf("%s (fork %d)", parent.Title, number)),
+		State: core.SessionIdle, Reason: "forked from " + string(parent.ID), Owner: first.Author,
+		Blueprint: parent.Blueprint, Agent: parent.Agent, Model: parent.Model, Base: parent.Base, BaseCommit: parent.BaseCommit,
+		Head: parent.Head, Budget: parent.Budget, Snapshot: from, Created: at, Updated: at,
+	}
+	if err := tx.CreateSession(ctx, child, ""); err != nil {
+		return child, err
+	}
+	err := s.tell(ctx, tx, child.ID, "", first.Author.Handle, core.EventSessionCreated,
+		core.StateData{From: string(parent.ID), To: string(child.State), Reason: child.Reason})
+	if err != nil || first.Text == "" {
+		return child, err
+	}
+	if _, _, err := s.enqueue(ctx, tx, child.ID, first); err != nil {
+		return child, err
+	}
+	return child, s.goOn(ctx, tx, child, first.Author, "")
+}
+
+func clipTitle(s string) string {
+	if r := []rune(s); len(r) > MaxTitle {
+		return string(r[:MaxTitle])
+	}
+	return s
 }
 
 func checkSession(req *core.NewSession) error {

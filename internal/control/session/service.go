@@ -17,6 +17,9 @@ type Deps struct {
 	Store    *store.DB
 	Log      *event.Log
 	Executor Executor
+	// Drafted hears of a session that is to get the sandbox of a draft, before
+	// anybody works on it. It may be nil.
+	Drafted  func(id core.SessionID, draft core.DraftID)
 	Capacity Capacity     // of the host; nil has room for everything
 	Logger   *slog.Logger // default: discards
 }
@@ -81,6 +84,7 @@ type Service struct {
 	db       *store.DB
 	log      *event.Log
 	executor Executor
+	drafted  func(core.SessionID, core.DraftID)
 	capacity Capacity
 	logger   *slog.Logger
 	opts     Options
@@ -104,7 +108,7 @@ func New(deps Deps, opts Options) (*Service, error) {
 		return nil, core.E("session.new", core.Invalid, nil, "heartbeat %v is more than half of the lease %v", opts.Heartbeat, opts.Lease)
 	}
 	return &Service{
-		db: deps.Store, log: deps.Log, executor: deps.Executor, capacity: deps.Capacity, logger: deps.Logger, opts: opts,
+		db: deps.Store, log: deps.Log, executor: deps.Executor, drafted: deps.Drafted, capacity: deps.Capacity, logger: deps.Logger, opts: opts,
 		wakeup: make(chan struct{}, 1), jobs: map[core.SessionID]*running{},
 	}, nil
 }

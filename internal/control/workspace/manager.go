@@ -37,6 +37,9 @@ type Deps struct {
 	Aged   func(ctx context.Context, env core.EnvironmentID) *core.WarningData
 	Events Log
 	Log    *slog.Logger
+	// Idle is how long the sandbox of a session in which nothing happens runs
+	// on; then it is suspended. 0: it is suspended at the end of each run.
+	Idle time.Duration
 }
 
 // Manager opens and puts away workspaces.
@@ -46,11 +49,16 @@ type Manager struct {
 	mu   sync.Mutex
 	open map[core.SessionID]*Workspace
 	busy map[core.SessionID]chan struct{} // one opening or putting away at a time
+	uses map[core.SessionID]*use
+
+	drafts map[core.SessionID]core.DraftID // sandboxes claimed before there was a session
+
+	adopted bool // what an earlier process left has been looked for
 }
 
 // New returns a Manager.
 func New(d Deps) *Manager {
-	return &Manager{d: d, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}}
+	return &Manager{d: d, open: map[core.SessionID]*Workspace{}, busy: map[core.SessionID]chan struct{}{}, uses: map[core.SessionID]*use{}, drafts: map[core.SessionID]core.DraftID{}}
 }
 
 // lock waits until nobody else opens or closes the session's workspace.
@@ -149,6 +157,7 @@ func (m *Manager) Open(ctx context.Context, job blueprint.Job) (codechange.Works
 	m.mu.Lock()
 	m.open[s.ID] = w
 	m.mu.Unlock()
+	m.touch(s.ID, nil)
 	return w, nil
 }
 
@@ -156,6 +165,7 @@ func (m *Manager) forget(id core.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.open, id)
+	delete(m.uses, id)
 }
 
 // Living returns the open workspace of a session, also one that an earlier
@@ -175,6 +185,11 @@ func (m *Manager) Living(ctx context.Context, id core.SessionID) (*Workspace, er
 // mirror, services end in order, the files become the session's snapshot and
 // the sandbox goes away. A session without a sandbox is put away already.
 func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
+	return m.putAway(ctx, id, false)
+}
+
+// putAway is PutAway or, with memory, Suspend.
+func (m *Manager) putAway(ctx context.Context, id core.SessionID, memory bool) error {
 	unlock, err := m.lock(ctx, id)
 	if err != nil {
 		return err
@@ -214,18 +229,26 @@ func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
 			return err
 		}
 	}
-	snap, err := m.freeze(ctx, s, machine)
+	snap, err := m.freeze(ctx, s, machine, memory)
 	if err != nil {
 		return err
 	}
+	cause := "put away"
+	if snap.Memory {
+		cause = "suspended"
+	}
 	return m.tell(ctx, blueprint.Job{Session: s}, core.EventSandbox, core.SandboxData{
-		Sandbox: machine.ID(), State: core.SandboxGone, Snapshot: snap.ID, Cause: "put away", Duration: time.Since(start),
+		Sandbox: machine.ID(), State: core.SandboxGone, Snapshot: snap.ID, Cause: cause, Duration: time.Since(start),
 	})
 }
 
+func draftOf(s core.Session) snapshot.Draft {
+	return snapshot.Draft{Environment: s.Environment, Session: s.ID, Commit: s.Head}
+}
+
 // freeze makes the files of a machine, living or dead, the session's snapshot.
-func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine) (core.Snapshot, error) {
-	snap, err := machine.Freeze(ctx, snapshot.Draft{Environment: s.Environment, Session: s.ID, Commit: s.Head}, environment.FreezeOptions{})
+func (m *Manager) freeze(ctx context.Context, s core.Session, machine *environment.Machine, memory bool) (core.Snapshot, error) {
+	snap, err := machine.Freeze(ctx, draftOf(s), environment.FreezeOptions{Memory: memory, Warn: m.warn(ctx, blueprint.Job{Session: s})})
 	if err != nil {
 		return core.Snapshot{}, err
 	}
@@ -258,6 +281,15 @@ func (m *Manager) tell(ctx context.Context, job blueprint.Job, kind core.EventKi
 	e.Run, e.Actor = job.Run.ID, "platform"
 	_, err := m.d.Events.Append(ctx, string(job.Session.ID), e)
 	return err
+}
+
+// warn tells of fall-backs in the session's log.
+func (m *Manager) warn(ctx context.Context, job blueprint.Job) func(core.WarningData) {
+	return func(w core.WarningData) {
+		if err := m.tell(ctx, job, core.EventWarning, w); err != nil {
+			m.d.Log.Warn("a warning was not recorded", "session", job.Session.ID, "code", w.Code, "err", err)
+		}
+	}
 }
 
 // opening is one attempt to give a session its sandbox.
@@ -342,7 +374,7 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 
 // frozen makes the files of a sandbox that does not run what comes next.
 func (o *opening) frozen(ctx context.Context, machine *environment.Machine) error {
-	snap, err := o.m.freeze(ctx, o.s, machine)
+	snap, err := o.m.freeze(ctx, o.s, machine, false)
 	o.s.Snapshot = snap.ID
 	return err
 }
@@ -379,10 +411,11 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 		return err
 	}
 	// A session may be made with the environment's snapshot to start from.
-	fresh := manifest.Session == ""
+	fresh := o.s.Snapshot == "" || manifest.Session == ""
 	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
 		Snapshot: from, Purpose: environment.PurposeSession, Owner: string(o.s.ID), Policy: &w.recipe.Network,
-		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx),
+		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx), Warn: o.m.warn(ctx, o.job),
+		Environment: o.s.Environment, Draft: o.m.draft(o.s.ID),
 	})
 	if err != nil {
 		return err
@@ -396,12 +429,14 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 		}
 		return err
 	}
-	if err := o.catchUp(ctx, w, manifest, fresh); err != nil {
+	moved, err := o.catchUp(ctx, w, manifest, fresh)
+	if err != nil {
 		return fail(err)
 	}
 	if len(w.recipe.Services) > 0 {
 		begin := time.Now()
-		if _, err := machine.StartServices(ctx); err != nil {
+		// Services that run from the workspace have the code of before.
+		if _, err := machine.Reload(ctx, moved); err != nil {
 			return fail(err)
 		}
 		o.phase(ctx)(core.Phase{Name: environment.PhaseServices, Duration: time.Since(begin), Detail: names(w.recipe.Services)})
@@ -418,7 +453,7 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 		return fail(err)
 	}
 	return o.tell(ctx, core.EventSandbox, core.SandboxData{
-		Sandbox: machine.ID(), State: core.SandboxRunning, Snapshot: from, From: "files", Duration: time.Since(start),
+		Sandbox: machine.ID(), State: core.SandboxRunning, Snapshot: from, From: machine.From(), Duration: time.Since(start),
 	})
 }
 
@@ -433,8 +468,9 @@ func names(list []recipe.Service) string {
 	return out.String()
 }
 
-// catchUp moves the working tree to where the session stands.
-func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.Manifest, fresh bool) error {
+// catchUp moves the working tree to where the session stands, and says whether
+// files are others now than those the services were started from.
+func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.Manifest, fresh bool) (moved bool, err error) {
 	start := time.Now()
 	place := o.s.Head
 	if place == "" {
@@ -447,29 +483,29 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 	m := w.machine
 	if fresh {
 		if err := o.checkout(ctx, w, place, branch, true, manifest.Commit); err != nil {
-			return err
+			return false, err
 		}
 		detail := fmt.Sprintf("%.12s", place)
 		if manifest.Commit != place {
-			moved, err := w.moved(ctx, manifest.Commit, place)
+			by, err := w.moved(ctx, manifest.Commit, place)
 			if err != nil {
-				return err
+				return false, err
 			}
-			detail += ", " + moved.Why
-			if err := m.Sync(ctx, moved.Steps); err != nil {
-				return err
+			detail += ", " + by.Why
+			if err := m.Sync(ctx, by.Steps); err != nil {
+				return false, err
 			}
 		}
 		o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: detail})
-		return nil
+		return manifest.Commit != place, nil
 	}
 	before, err := m.Place(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.place = before
 	if before == place {
-		return nil
+		return false, nil
 	}
 	return o.follow(ctx, w, before, place, branch)
 }
@@ -477,39 +513,39 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 // follow moves a session's own working tree from before to place. Files that
 // equal place already stay untouched; edits that nobody committed are carried
 // over, or kept aside where they do not fit.
-func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branch string) error {
+func (o *opening) follow(ctx context.Context, w *Workspace, before, place, branch string) (moved bool, err error) {
 	start := time.Now()
 	wip, err := w.Harvest(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	trees := map[string]string{}
 	for _, c := range []string{wip, before, place} {
 		if trees[c], err = w.repo.Tree(ctx, c); err != nil {
-			return err
+			return false, err
 		}
 	}
 	// What equals place already is untouched by a checkout of it.
 	clean := trees[wip] == trees[place] || trees[wip] == trees[before]
 	if err := o.checkout(ctx, w, place, branch, false, before); err != nil {
-		return err
+		return false, err
 	}
 	if !clean {
 		fits, err := w.machine.CarryOver(ctx, before)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !fits {
 			if err := o.tell(ctx, core.EventWarning, core.WarningData{
 				Code:    "edits_kept_aside",
 				Message: fmt.Sprintf("edits that were not delivered do not fit onto %.12s; they are kept as commit %s", place, wip),
 			}); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
 	o.phase(ctx)(core.Phase{Name: "catch up", Duration: time.Since(start), Detail: fmt.Sprintf("%.12s", place)})
-	return nil
+	return trees[wip] != trees[place], nil
 }
 
 // checkout brings a commit in and remembers it as the place.

@@ -41,6 +41,8 @@ type Room struct {
 	machine  *environment.Machine
 	services bool
 	known    []string // commits that are inside already
+	at       string   // commit whose files are there
+	moved    bool     // files are others than those the running services were started from
 	scratch  string
 }
 
@@ -52,6 +54,7 @@ func (r Rooms) Open(ctx context.Context, req exam.RoomRequest) (exam.Room, error
 	}
 	machine, err := r.Manager.d.Launcher.Launch(ctx, environment.LaunchRequest{
 		Snapshot: r.Snapshot, Purpose: environment.PurposeProof, Owner: r.Owner, Policy: &r.Recipe.Network, Limits: r.Recipe.Limits, Recipe: &r.Recipe,
+		FilesOnly: !req.Services, // a check that wants none must not meet them
 	})
 	if err != nil {
 		return nil, err
@@ -61,7 +64,7 @@ func (r Rooms) Open(ctx context.Context, req exam.RoomRequest) (exam.Room, error
 		_ = machine.Close(context.WithoutCancel(ctx))
 		return nil, core.E("workspace.room", core.Unavailable, err, "no directory for the outputs of a room")
 	}
-	return &Room{r: r, machine: machine, services: req.Services, known: []string{manifest.Commit}, scratch: scratch}, nil
+	return &Room{r: r, machine: machine, services: req.Services, known: []string{manifest.Commit}, at: manifest.Commit, scratch: scratch}, nil
 }
 
 // Root implements exam.Room.
@@ -83,6 +86,9 @@ func (o *Room) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 // Checkout implements exam.Room.
 func (o *Room) Checkout(ctx context.Context, commit string) error {
+	if commit != o.at {
+		o.at, o.moved = commit, true
+	}
 	if slices.Contains(o.known, commit) {
 		return o.machine.Reset(ctx, commit, roomBranch)
 	}
@@ -98,6 +104,7 @@ const roomBranch = "drydock/room"
 // Overlay implements exam.Room.
 func (o *Room) Overlay(ctx context.Context, files []exam.OverlayFile) error {
 	g := o.machine.Guest()
+	o.moved = o.moved || len(files) > 0
 	for _, f := range files {
 		full := path.Join(o.Root(), f.Path)
 		if !strings.HasPrefix(full, o.Root()+"/") {
@@ -127,7 +134,8 @@ func (o *Room) Ready(ctx context.Context) error {
 	if !o.services {
 		return nil
 	}
-	_, err := o.machine.StartServices(ctx)
+	_, err := o.machine.Reload(ctx, o.moved)
+	o.moved = false
 	return err
 }
 
@@ -183,15 +191,27 @@ func (o *Room) keep(ctx context.Context, id guest.ProcessID, stream string) exam
 	}
 	defer f.Close()
 	out := exam.Output{Open: func() (io.ReadCloser, error) { return os.Open(f.Name()) }}
-	from, err := o.machine.Guest().Output(ctx, id, stream, 0, true)
-	if err != nil {
-		out.Truncated = true
-		return out
-	}
-	defer from.Close()
-	n, err := io.Copy(f, io.LimitReader(from, maxRoomOutput))
-	out.Size, out.Truncated = n, err != nil || n == maxRoomOutput
+	to := &bounded{w: f, left: maxRoomOutput}
+	err = o.machine.Follow(ctx, id, stream, to)
+	out.Size, out.Truncated = maxRoomOutput-to.left, err != nil || to.left == 0
 	return out
+}
+
+// bounded writes so much and no more.
+type bounded struct {
+	w    io.Writer
+	left int64
+}
+
+var errBound = errors.New("more output than is kept")
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n, err := b.w.Write(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if err == nil && n < len(p) {
+		err = errBound
+	}
+	return n, err
 }
 
 // Files implements exam.Room.

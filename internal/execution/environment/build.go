@@ -194,6 +194,10 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	}
 	if snap := w.unchanged(ctx); snap != "" {
 		w.report(ctx, core.Phase{Name: PhaseUnchanged, Cached: true, Detail: string(snap)})
+		if why := w.b.deps.Launcher.MemoryUnfit(ctx, snap, &w.recipe); why != nil {
+			w.log.line("the memory image is made again: " + why.Error())
+			w.remember(ctx, snap)
+		}
 		return snap, nil
 	}
 	w.plan(ctx)
@@ -211,9 +215,11 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 // remember adds the running services to the snapshot. Without them it is as
 // good, only slower: the build does not fail for it.
 func (w *work) remember(ctx context.Context, snap core.SnapshotID) {
-	if err := w.machine.Close(ctx); err != nil { // it holds the place of this build
-		w.warn(ctx, WarnMemoryLost, err.Error())
-		return
+	if w.machine != nil { // it holds the place of this build
+		if err := w.machine.Close(ctx); err != nil {
+			w.warn(ctx, WarnMemoryLost, err.Error())
+			return
+		}
 	}
 	w.log.phase(PhaseMemory)
 	err := w.b.deps.Launcher.TakeMemory(ctx, MemoryRequest{

@@ -556,7 +556,10 @@ func TestEnvironments(t *testing.T) {
 func (w *world) launch(req environment.LaunchRequest) *environment.Machine {
 	w.t.Helper()
 	if req.Purpose == "" {
-		req.Purpose, req.Owner = environment.PurposeSession, "ses_test"
+		req.Purpose = environment.PurposeSession
+	}
+	if req.Owner == "" {
+		req.Owner = "ses_test"
 	}
 	if req.Snapshot == "" {
 		req.Snapshot = w.env().Snapshot

@@ -64,6 +64,9 @@ type LauncherDeps struct {
 	Rows      SandboxRows
 	// Settings may be nil. The handle has the network's own variables already.
 	Settings func(ctx context.Context, policy *core.NetworkPolicy, h sandbox.Handle) (Settings, error)
+	// Crowded is called when a place of a purpose is waited for: it may free
+	// one. It may be nil.
+	Crowded func(ctx context.Context, purpose string)
 	// Admit waits until the host has room, after a place is free; nil: it has.
 	Admit func(ctx context.Context, req AdmitRequest) (release func(), err error)
 	Log   *slog.Logger
@@ -95,6 +98,7 @@ type Launcher struct {
 	watchers sync.WaitGroup
 
 	mu       sync.Mutex
+	pool     *Pool // nil: there is none
 	closed   bool
 	unwatch  map[core.SandboxID]context.CancelFunc
 	machines map[core.SandboxID]*Machine
@@ -141,9 +145,13 @@ type LaunchRequest struct {
 	Env      []string       // of every process, after the recipe's
 	// StartServices starts the recipe's services and waits until they are ready.
 	StartServices bool
-	// FilesOnly leaves a memory image alone.
+	// FilesOnly leaves memory images and warm sandboxes alone.
 	FilesOnly bool
-	Report    func(core.Phase) // called after each part; may be nil
+	// Environment the snapshot is of, where demand for it is to be remembered,
+	// and the draft that was made for this, if any.
+	Environment core.EnvironmentID
+	Draft       core.DraftID
+	Report      func(core.Phase) // called after each part; may be nil
 	// Warn hears of every fall-back, with its reason; may be nil.
 	Warn func(core.WarningData)
 }
@@ -153,6 +161,7 @@ const (
 	PhasePlace    = "wait for a place"
 	PhaseSandbox  = "start sandbox"
 	PhaseRestore  = "restore memory"
+	PhaseClaim    = "take a warm sandbox"
 	PhaseSetup    = "set up sandbox"
 	PhaseServices = "services ready"
 )
@@ -185,7 +194,8 @@ func (l *Launcher) Launch(ctx context.Context, req LaunchRequest) (*Machine, err
 	if req.Recipe != nil {
 		m.recipe = *req.Recipe
 	}
-	m.policy = req.Policy
+	req.Hostname = hostname(req)
+	m.policy, m.limits, m.hostname = req.Policy, l.limits(req.Limits), req.Hostname
 	if err := l.start(ctx, m, req); err != nil {
 		l.undo(ctx, m)
 		return nil, err
@@ -216,6 +226,14 @@ func (l *Launcher) place(ctx context.Context, purpose string) (leave func(), err
 	select {
 	case places <- struct{}{}:
 		return sync.OnceFunc(func() { <-places }), nil
+	default:
+	}
+	if l.deps.Crowded != nil {
+		l.deps.Crowded(ctx, purpose)
+	}
+	select {
+	case places <- struct{}{}:
+		return sync.OnceFunc(func() { <-places }), nil
 	case <-ctx.Done():
 		return nil, core.E("environment.launch", core.KindOf(ctx.Err()), ctx.Err(), "all %d places for sandboxes of purpose %q are taken", cap(places), purpose)
 	}
@@ -223,6 +241,14 @@ func (l *Launcher) place(ctx context.Context, purpose string) (leave func(), err
 
 func (l *Launcher) start(ctx context.Context, m *Machine, req LaunchRequest) error {
 	begin := time.Now()
+	claimed, err := l.claim(ctx, m, req)
+	if err != nil {
+		return err
+	}
+	if claimed {
+		req.Report(core.Phase{Name: PhaseClaim, Duration: time.Since(begin)})
+		return l.services(ctx, m, req)
+	}
 	restored, err := l.restore(ctx, m, req)
 	if err != nil {
 		return err
@@ -241,10 +267,15 @@ func (l *Launcher) start(ctx context.Context, m *Machine, req LaunchRequest) err
 		return m.Explain(ctx, err)
 	}
 	req.Report(core.Phase{Name: PhaseSetup, Duration: time.Since(begin)})
+	return l.services(ctx, m, req)
+}
+
+// services starts what the request wants to have running.
+func (l *Launcher) services(ctx context.Context, m *Machine, req LaunchRequest) error {
 	if !req.StartServices || len(m.recipe.Services) == 0 {
 		return nil
 	}
-	begin = time.Now()
+	begin := time.Now()
 	if _, err := m.StartServices(ctx); err != nil {
 		return err
 	}
@@ -265,7 +296,7 @@ func (l *Launcher) fromFiles(ctx context.Context, m *Machine, req LaunchRequest)
 
 func (l *Launcher) spec(req LaunchRequest, layers []string, image *sandbox.Image) sandbox.Spec {
 	return sandbox.Spec{
-		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Hostname: hostname(req), Token: rand.Text(),
+		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Hostname: req.Hostname, Token: rand.Text(),
 		Limits: l.limits(req.Limits), Network: req.Policy, Image: image,
 	}
 }
@@ -434,12 +465,21 @@ func limit[T int | int64 | float64 | time.Duration](want, otherwise, ceiling T) 
 	return want
 }
 
+// hostname of a session is its own; proofs and builds have one each, so that
+// what they print does not differ for it.
 func hostname(req LaunchRequest) string {
-	if req.Hostname != "" {
+	switch {
+	case req.Hostname != "":
 		return req.Hostname
+	case req.Purpose == PurposeWarm && len(req.ID) > ownerTail: // it keeps the name when somebody takes it
+		return PurposeSession + "-" + string(req.ID[len(req.ID)-ownerTail:])
+	case req.Purpose == PurposeSession && len(req.Owner) > ownerTail:
+		return req.Purpose + "-" + req.Owner[len(req.Owner)-ownerTail:]
 	}
 	return req.Purpose
 }
+
+const ownerTail = 8
 
 // stored is what the row of a sandbox keeps: the driver's handle, and what is
 // needed to work with the sandbox after a restart.
@@ -448,6 +488,8 @@ type stored struct {
 	Parent core.SnapshotID     `json:"parent,omitempty"`
 	Live   bool                `json:"live,omitempty"`
 	From   string              `json:"from,omitempty"`
+	Name   string              `json:"hostname,omitempty"`
+	Limits core.Limits         `json:"limits"`
 	Base   []snapshot.Layer    `json:"base,omitempty"`
 	Image  snapshot.Image      `json:"image"`
 	Policy *core.NetworkPolicy `json:"policy,omitempty"`
@@ -465,7 +507,7 @@ func parseStored(raw json.RawMessage) (stored, error) {
 
 // document is the row's form of a machine.
 func (m *Machine) document() (json.RawMessage, error) {
-	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Live: m.live, From: m.from, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
+	return json.Marshal(stored{Handle: m.handle, Parent: m.parent, Live: m.live, From: m.from, Name: m.hostname, Limits: m.limits, Base: m.base, Image: m.image, Policy: m.policy, Recipe: m.recipe})
 }
 
 // Adopt finds a sandbox again that was launched before a restart. A dead or
@@ -493,7 +535,7 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 	}
 	m := &Machine{
 		launcher: l, id: id, handle: doc.Handle, recorded: true, created: true,
-		parent: doc.Parent, live: doc.Live, from: doc.From, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
+		parent: doc.Parent, live: doc.Live, from: doc.From, hostname: doc.Name, limits: doc.Limits, base: doc.Base, image: doc.Image, policy: doc.Policy, recipe: doc.Recipe, leave: func() {},
 	}
 	m.connect()
 	// It holds a place if one is free; it is not stopped for want of one.

@@ -29,6 +29,8 @@ type Machine struct {
 	parent   core.SnapshotID
 	live     bool   // above the running state of parent's memory image
 	from     string // FromFiles, FromMemory
+	limits   core.Limits
+	hostname string
 	base     []snapshot.Layer
 	image    snapshot.Image
 	leave    func() // gives the place back
@@ -109,7 +111,7 @@ func (m *Machine) setUp(ctx context.Context, extra []string) error {
 		}
 	}
 	setup := guest.Setup{
-		Hostname: hostname(LaunchRequest{Purpose: m.handle.Purpose}),
+		Hostname: m.hostname,
 		Machine:  m.machineID(),
 		Clock:    time.Now(),
 		Files:    settings.Files,

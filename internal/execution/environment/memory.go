@@ -70,6 +70,71 @@ func (l *Launcher) restore(ctx context.Context, m *Machine, req LaunchRequest) (
 	return true, nil
 }
 
+// claim takes a sandbox out of the warm pool, if one fits, and gives it to who
+// asks. One that turns out to be of no use is closed, and another way is gone.
+func (l *Launcher) claim(ctx context.Context, m *Machine, req LaunchRequest) (bool, error) {
+	l.mu.Lock()
+	pool := l.pool
+	l.mu.Unlock()
+	if pool == nil || req.FilesOnly || req.Snapshot == "" || req.Purpose != PurposeSession {
+		return false, nil
+	}
+	warm := pool.take(req, m.limits)
+	if warm == nil {
+		return false, nil
+	}
+	err := l.assign(ctx, m, warm, req)
+	if err == nil {
+		return true, nil
+	}
+	l.deps.Log.Warn("a warm sandbox could not be taken", "sandbox", warm.id, "error", err)
+	pool.close(context.WithoutCancel(ctx), []*Machine{warm})
+	return false, ctx.Err()
+}
+
+// assign makes a warm sandbox the request's own. The machine takes over its
+// identifier: nobody has seen the one the request was given.
+func (l *Launcher) assign(ctx context.Context, m, warm *Machine, req LaunchRequest) error {
+	h, err := l.deps.Driver.Assign(ctx, warm.id, sandbox.Assignment{Purpose: req.Purpose, Owner: req.Owner, Network: req.Policy})
+	if err != nil {
+		return err
+	}
+	next := &Machine{
+		launcher: l, id: warm.id, handle: h, recipe: m.recipe, policy: m.policy, limits: m.limits, hostname: warm.hostname,
+		parent: warm.parent, live: warm.live, image: warm.image, from: FromWarm, recorded: true, created: true,
+		conns: warm.conns, guest: warm.guest, leave: func() {},
+	}
+	doc, err := next.document()
+	if err != nil {
+		return err
+	}
+	if _, err := l.deps.Rows.UpdateSandbox(ctx, warm.id, func(s *store.Sandbox) error {
+		s.Purpose, s.Owner, s.Handle = req.Purpose, req.Owner, doc
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := l.settle(ctx, next, req); err != nil {
+		return err
+	}
+	warm.leave()
+	leave := m.leave
+	m.adoptFrom(next)
+	m.leave = leave
+	l.mu.Lock()
+	l.machines[m.id] = m
+	l.mu.Unlock()
+	return nil
+}
+
+// adoptFrom makes m, which nobody works with yet, the machine of other's
+// sandbox.
+func (m *Machine) adoptFrom(other *Machine) {
+	m.id, m.handle, m.guest, m.conns = other.id, other.handle, other.guest, other.conns
+	m.parent, m.live, m.image, m.from, m.hostname = other.parent, other.live, other.image, other.from, other.hostname
+	m.recorded, m.created = true, true
+}
+
 // settle tells a new sandbox who it is. One that was restored learns it before
 // its network opens; then whatever listened in it is asked whether it still
 // does.
@@ -106,6 +171,14 @@ func (m *Machine) machineID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// Deadline is when the sandbox reaches its lifetime and is ended; zero: never.
+func (m *Machine) Deadline() time.Time {
+	if m.limits.Lifetime <= 0 {
+		return time.Time{}
+	}
+	return m.handle.Created.Add(m.limits.Lifetime)
+}
+
 // Reload starts services again that run from the workspace, after its files
 // have changed under them, and returns when all are ready. Where the services
 // were just started from these very files there is nothing to do.
@@ -124,6 +197,8 @@ type FreezeOptions struct {
 	Resume bool // with Memory: the sandbox goes on
 	// Warn hears why there is no memory image although one was asked for.
 	Warn func(core.WarningData)
+	// Paused hears how long a sandbox that goes on stood still.
+	Paused func(time.Duration)
 }
 
 // Freeze makes the files, and on request the memory, of a sandbox a snapshot.
@@ -170,6 +245,9 @@ func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft, opts FreezeO
 	}
 	if opts.Resume {
 		m.above(ctx, p.ID, frozen)
+		if opts.Paused != nil {
+			opts.Paused(frozen.Paused)
+		}
 	}
 	row, err := l.deps.Snapshots.Commit(ctx, p.ID, frozen)
 	if err != nil {
@@ -242,6 +320,21 @@ type MemoryRequest struct {
 
 // PhaseMemory is reported by TakeMemory.
 const PhaseMemory = "memory image"
+
+// MemoryUnfit says why a snapshot whose recipe has services cannot be restored
+// with them running; nil when it can, or when this driver never does.
+func (l *Launcher) MemoryUnfit(ctx context.Context, id core.SnapshotID, r *recipe.Recipe) error {
+	if !l.deps.Driver.Capabilities().Memory || len(r.Services) == 0 {
+		return nil
+	}
+	src, release, err := l.deps.Snapshots.AcquireMemory(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	req := LaunchRequest{ID: core.NewSandboxID(), Purpose: PurposeSession, Limits: r.Limits}
+	return l.deps.Driver.Fits(ctx, l.spec(req, src.Layers, &src.Image))
+}
 
 // TakeMemory starts the services of a snapshot from its files, waits until they
 // are ready, and adds what they are then as its memory image. The files of the

@@ -21,7 +21,7 @@ func (m *Machine) Stream(ctx context.Context, cmd guest.Command, w io.Writer) (g
 		return p, "", err
 	}
 	end := &ending{w: w}
-	err = m.follow(ctx, p.ID, end)
+	err = m.Follow(ctx, p.ID, guest.Stdout, end)
 	if err == nil {
 		p, err = m.guest.Wait(ctx, p.ID)
 	}
@@ -33,12 +33,14 @@ func (m *Machine) Stream(ctx context.Context, cmd guest.Command, w io.Writer) (g
 	return p, end.String(), err
 }
 
-// follow copies an output until the process has ended.
-func (m *Machine) follow(ctx context.Context, id guest.ProcessID, w io.Writer) error {
+// Follow copies an output, from its beginning, until the process has ended.
+// Broken connections, and a sandbox that stands still for a snapshot, are got
+// over; what the guest's ring could not keep is marked.
+func (m *Machine) Follow(ctx context.Context, id guest.ProcessID, stream string, w io.Writer) error {
 	const retries = 5
 	var offset int64
 	for failures := 0; ; {
-		n, err := m.copyOutput(ctx, id, offset, w)
+		n, err := m.copyOutput(ctx, id, stream, offset, w)
 		if err == nil {
 			return nil
 		}
@@ -60,8 +62,8 @@ func (m *Machine) follow(ctx context.Context, id guest.ProcessID, w io.Writer) e
 	}
 }
 
-func (m *Machine) copyOutput(ctx context.Context, id guest.ProcessID, offset int64, w io.Writer) (int64, error) {
-	r, err := m.guest.Output(ctx, id, guest.Stdout, offset, true)
+func (m *Machine) copyOutput(ctx context.Context, id guest.ProcessID, stream string, offset int64, w io.Writer) (int64, error) {
+	r, err := m.guest.Output(ctx, id, stream, offset, true)
 	if err != nil {
 		return offset, err
 	}

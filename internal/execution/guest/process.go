@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -248,8 +249,9 @@ func (o *OutputReader) frame() error {
 	return nil
 }
 
+// broken makes one error of all the ways in which a connection ends too early.
 func broken(err error) error {
-	if errors.Is(err, io.EOF) {
+	if _, ok := errors.AsType[*net.OpError](err); ok || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -121,9 +121,10 @@ type FreezeOptions struct {
 // is nil where none was asked for, and where none could be had: Lost then says
 // why, and the files are complete all the same.
 type Frozen struct {
-	Upper string
-	Image *Image
-	Lost  string
+	Upper  string
+	Image  *Image
+	Lost   string
+	Paused time.Duration // with Resume: how long it did not answer
 }
 
 // Assignment says who a sandbox works for from now on.

@@ -40,12 +40,50 @@ type CreateSession struct {
 	Model       string      `json:"model,omitempty" maxLength:"200"`
 	Base        string      `json:"base,omitempty" maxLength:"250" doc:"branch the work is for"`
 	Budget      core.Budget `json:"budget,omitzero"`
+	Draft       string      `json:"draft,omitempty" maxLength:"100" doc:"of POST /drafts: the sandbox that was claimed for this"`
+}
+
+// CreateDraft says that somebody has begun to type.
+type CreateDraft struct {
+	Environment string `json:"environment" minLength:"1" maxLength:"200" doc:"name or identifier"`
+}
+
+// Draft keeps a warm sandbox for a prompt that is being written. Without one it
+// goes back by itself when it expires.
+type Draft struct {
+	ID          core.DraftID       `json:"id"`
+	Environment core.EnvironmentID `json:"environment"`
+	Warm        bool               `json:"warm" doc:"a sandbox waits for it; without one the session starts as always"`
+	Expires     time.Time          `json:"expires"`
 }
 
 // CreatedSession is its answer: both are stored, nothing has started.
 type CreatedSession struct {
 	Session core.Session `json:"session"`
 	Prompt  core.Prompt  `json:"prompt"`
+}
+
+// ForkSession asks for sessions that go on from where one is now.
+type ForkSession struct {
+	Count  int    `json:"count,omitempty" minimum:"1" maximum:"50" doc:"how many; default 1"`
+	Prompt string `json:"prompt,omitempty" maxLength:"262144" doc:"queued in each of them"`
+}
+
+// Forked says what became of it.
+type Forked struct {
+	Parent   core.SessionID  `json:"parent"`
+	Snapshot core.SnapshotID `json:"snapshot" doc:"the instant, that all of them start from"`
+	Paused   time.Duration   `json:"paused_ns" doc:"how long the parent stood still; 0 when it was suspended"`
+	Children []ForkedSession `json:"children" nullable:"false"`
+}
+
+// ForkedSession is one of them. Error says why its sandbox did not start; the
+// session is there all the same, and starts with its next prompt.
+type ForkedSession struct {
+	Session core.Session  `json:"session"`
+	Ready   time.Duration `json:"ready_ns,omitempty" doc:"from the request until its sandbox answered"`
+	From    string        `json:"from,omitempty" doc:"memory, or files when the memory could not be used"`
+	Error   string        `json:"error,omitempty"`
 }
 
 // CreatePrompt queues one more message.
@@ -164,6 +202,54 @@ type Collected struct {
 	Other   map[string]int64  `json:"other,omitempty" doc:"bytes of other things that were removed: base images, blobs"`
 	Kept    []Kept            `json:"kept" nullable:"false"`
 	DryRun  bool              `json:"dry_run,omitempty"`
+}
+
+// PushSnapshot sends a snapshot to a registry.
+type PushSnapshot struct {
+	Reference   string `json:"reference" minLength:"1" maxLength:"500" doc:"registry/repository:tag"`
+	NoMemory    bool   `json:"no_memory,omitempty" doc:"leave the memory image here"`
+	WithRuntime bool   `json:"with_runtime,omitempty" doc:"send the builds of runsc and drydock-init that the memory image is bound to"`
+	Insecure    bool   `json:"insecure,omitempty" doc:"speak without TLS to a registry that is not on this machine"`
+}
+
+// PullSnapshot brings a snapshot here.
+type PullSnapshot struct {
+	Reference   string `json:"reference" minLength:"1" maxLength:"500" doc:"registry/repository:tag, or @sha256:..."`
+	Environment string `json:"environment,omitempty" maxLength:"100" doc:"whose snapshot it becomes; made when there is none of the name"`
+	Source      string `json:"source,omitempty" maxLength:"2000" doc:"repository of a new environment; default what came with the snapshot"`
+	NoMemory    bool   `json:"no_memory,omitempty" doc:"only the files"`
+	WithRuntime bool   `json:"with_runtime,omitempty" doc:"keep the builds of runsc and drydock-init that come with the memory image; they will run as root on the daemon's machine"`
+	Insecure    bool   `json:"insecure,omitempty" doc:"speak without TLS to a registry that is not on this machine"`
+}
+
+// Transfer tells how far a part of a push or pull is.
+type Transfer struct {
+	What   string `json:"what" doc:"for people: layer 2 of 5"`
+	State  string `json:"state" doc:"packing, sending, fetching, present, mounted, done, warning"`
+	Digest string `json:"digest,omitempty"`
+	Done   int64  `json:"done,omitempty" doc:"bytes"`
+	Total  int64  `json:"total,omitempty" doc:"bytes; left out while it is not known"`
+}
+
+// PushedSnapshot says what is in the registry now.
+type PushedSnapshot struct {
+	Snapshot  core.SnapshotID `json:"snapshot"`
+	Reference string          `json:"reference"`
+	Digest    string          `json:"digest" doc:"of the image"`
+	Memory    string          `json:"memory,omitempty" doc:"digest of the memory image's artifact"`
+	Layers    int             `json:"layers"`
+	Bytes     int64           `json:"bytes" doc:"of everything, packed"`
+	Sent      int64           `json:"sent" doc:"of it, this time"`
+}
+
+// PulledSnapshot says what is here now.
+type PulledSnapshot struct {
+	Snapshot    core.Snapshot     `json:"snapshot"`
+	Environment *core.Environment `json:"environment,omitempty" doc:"that starts from it now"`
+	Reference   string            `json:"reference"`
+	Digest      string            `json:"digest"`
+	Present     bool              `json:"present,omitempty" doc:"it was here already"`
+	Fetched     int64             `json:"fetched" doc:"bytes"`
 }
 
 // Kept is a snapshot that a collection left alone, and why.

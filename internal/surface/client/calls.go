@@ -177,6 +177,21 @@ func (c *Client) Continue(ctx context.Context, id core.SessionID) (core.Prompt, 
 	return post[core.Prompt](ctx, c, "/sessions/"+seg(string(id))+"/continue", nil)
 }
 
+// Draft says that somebody has begun to type a prompt for an environment.
+func (c *Client) Draft(ctx context.Context, environment string) (api.Draft, error) {
+	return post[api.Draft](ctx, c, "/drafts", api.CreateDraft{Environment: environment})
+}
+
+// ReturnDraft gives it up.
+func (c *Client) ReturnDraft(ctx context.Context, id core.DraftID) error {
+	return c.do(ctx, http.MethodDelete, "/drafts/"+seg(string(id)), nil)
+}
+
+// Fork makes sessions that go on from where one is now.
+func (c *Client) Fork(ctx context.Context, id core.SessionID, req api.ForkSession) (api.Forked, error) {
+	return post[api.Forked](ctx, c, "/sessions/"+seg(string(id))+"/fork", req)
+}
+
 func (c *Client) Archive(ctx context.Context, id core.SessionID) error {
 	return c.do(ctx, http.MethodDelete, "/sessions/"+seg(string(id)), nil)
 }

@@ -23,6 +23,8 @@ type Deps struct {
 	Prompts      Prompts
 	Steering     Steering
 	Selections   Selections
+	Forks        Forks
+	Drafts       Drafts
 	Workspaces   Workspaces
 	Terminals    Terminals
 	Events       Events
@@ -80,6 +82,18 @@ type Steering interface {
 	Continue(ctx context.Context, id core.SessionID, by core.Author) (core.Prompt, error)
 	Archive(ctx context.Context, id core.SessionID, by core.Author) error
 	RaiseBudget(ctx context.Context, id core.SessionID, by core.Author, budget core.Budget) (core.Session, error)
+}
+
+// Drafts keep sandboxes for prompts that are being written.
+type Drafts interface {
+	Draft(ctx context.Context, nameOrID string, by core.Author) (api.Draft, error)
+	ReturnDraft(ctx context.Context, id core.DraftID, by core.Author) error
+}
+
+// Forks makes sessions out of one. One that cannot be started is told in its
+// own place.
+type Forks interface {
+	Fork(ctx context.Context, id core.SessionID, by core.Author, req api.ForkSession) (api.Forked, error)
 }
 
 // Workspaces looks into a session's files, in its sandbox or, without one, in
@@ -152,6 +166,9 @@ type Snapshots interface {
 	Remove(ctx context.Context, id core.SnapshotID, by core.Author) error
 	Verify(ctx context.Context, id core.SnapshotID) (api.Verification, error)
 	Collect(ctx context.Context, dry bool) (api.Collected, error)
+	// Push and Pull move snapshots to and from registries; they end with ctx.
+	Push(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error)
+	Pull(ctx context.Context, req api.PullSnapshot, by core.Author, progress func(api.Transfer)) (api.PulledSnapshot, error)
 }
 
 // Sandboxes lists what runs.

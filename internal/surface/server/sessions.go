@@ -93,6 +93,17 @@ func (s *Server) steeringRoutes() {
 				return ok(v), err
 			})
 		})
+	register(s, route{id: "fork-session", method: "POST", path: "/sessions/{id}/fork", tag: tag, status: http.StatusCreated, have: d.Forks != nil, summary: "New sessions that go on from where this one is, memory included"},
+		func(ctx context.Context, by core.Author, in *struct {
+			IDIn
+			Body api.ForkSession
+		},
+		) (*out[api.Forked], error) {
+			return withSession(in.ID, func(id core.SessionID) (*out[api.Forked], error) {
+				v, err := d.Forks.Fork(ctx, id, by, in.Body)
+				return ok(v), err
+			})
+		})
 	register(s, route{id: "archive-session", method: "DELETE", path: "/sessions/{id}", tag: tag, status: 204, have: have, summary: "Archive a session: its sandbox goes, its log stays"},
 		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
 			return withSession(in.ID, func(id core.SessionID) (*none, error) {
@@ -150,9 +161,16 @@ func (s *Server) promptRoutes() {
 	register(s, route{id: "create-session", method: "POST", path: "/sessions", tag: tag, status: http.StatusCreated, have: have, summary: "New session with its first prompt; stored when answered"},
 		func(ctx context.Context, by core.Author, in *struct{ Body api.CreateSession }) (*out[api.CreatedSession], error) {
 			b := in.Body
+			var draft core.DraftID
+			if b.Draft != "" {
+				var err error
+				if draft, err = core.ParseID[core.DraftID]("drf_", b.Draft); err != nil {
+					return nil, err
+				}
+			}
 			ses, prompt, err := d.Prompts.Create(ctx, core.NewSession{
 				Environment: b.Environment, Title: b.Title, Blueprint: b.Blueprint, Agent: b.Agent,
-				Model: b.Model, Base: b.Base, Budget: b.Budget,
+				Model: b.Model, Base: b.Base, Budget: b.Budget, Draft: draft,
 				Prompt: core.NewPrompt{Author: by, Text: b.Prompt, ClientID: b.ClientID, Source: "api"},
 			})
 			return ok(api.CreatedSession{Session: ses, Prompt: prompt}), err
@@ -176,6 +194,26 @@ func (s *Server) promptRoutes() {
 			})
 		})
 	s.queueRoutes()
+	s.draftRoutes()
+}
+
+func (s *Server) draftRoutes() {
+	const tag = "sessions"
+	d := s.deps
+	have := d.Drafts != nil
+	register(s, route{id: "create-draft", method: "POST", path: "/drafts", tag: tag, status: http.StatusCreated, have: have, summary: "Somebody has begun to type: a warm sandbox is kept for the prompt"},
+		func(ctx context.Context, by core.Author, in *struct{ Body api.CreateDraft }) (*out[api.Draft], error) {
+			v, err := d.Drafts.Draft(ctx, in.Body.Environment, by)
+			return ok(v), err
+		})
+	register(s, route{id: "return-draft", method: "DELETE", path: "/drafts/{id}", tag: tag, status: 204, have: have, summary: "There will be no prompt: the sandbox goes back"},
+		func(ctx context.Context, by core.Author, in *IDIn) (*none, error) {
+			id, err := core.ParseID[core.DraftID]("drf_", in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return nil, d.Drafts.ReturnDraft(ctx, id, by)
+		})
 }
 
 type PromptIn struct {

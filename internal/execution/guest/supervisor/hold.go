@@ -134,7 +134,10 @@ func (s *Supervisor) socketOwners() map[string]string {
 }
 
 // proc is one process as the kernel shows it.
-type proc struct{ pid, parent, session int }
+type proc struct {
+	pid, parent, session int
+	name                 string
+}
 
 type procTree map[int]proc
 
@@ -154,8 +157,8 @@ func readTree() procTree {
 			continue
 		}
 		// The name, in brackets, may contain anything; fields count after it.
-		i := strings.LastIndexByte(string(raw), ')')
-		if i < 0 {
+		i, open := strings.LastIndexByte(string(raw), ')'), strings.IndexByte(string(raw), '(')
+		if open < 0 || i < open {
 			continue
 		}
 		f := strings.Fields(string(raw[i+1:]))
@@ -164,7 +167,7 @@ func readTree() procTree {
 		}
 		parent, _ := strconv.Atoi(f[1])
 		session, _ := strconv.Atoi(f[3])
-		out[pid] = proc{pid: pid, parent: parent, session: session}
+		out[pid] = proc{pid: pid, parent: parent, session: session, name: string(raw[open+1 : i])}
 	}
 	return out
 }
@@ -181,6 +184,21 @@ func (t procTree) owner(pid int, roots map[int]string) string {
 		}
 	}
 	return ""
+}
+
+// onlyWaits says whether a process is the shell that a service was started by,
+// which stands where it was started while the service itself may be elsewhere.
+func (t procTree) onlyWaits(pid int, roots map[int]string) bool {
+	p := t[pid]
+	if roots[pid] == "" || p.name != "sh" && p.name != "dash" && p.name != "bash" {
+		return false
+	}
+	for _, child := range t {
+		if child.parent == pid {
+			return true
+		}
+	}
+	return false
 }
 
 // pids maps the first process of each service that runs to its name.
@@ -300,7 +318,7 @@ func (v *services) reload(dir string) ([]string, error) {
 	hit := map[string]bool{}
 	for pid := range tree {
 		name := tree.owner(pid, roots)
-		if name == "" || hit[name] {
+		if name == "" || hit[name] || tree.onlyWaits(pid, roots) {
 			continue
 		}
 		cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "cwd"))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -188,7 +189,7 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	if err := d.intend(b, opts); err != nil {
 		return sandbox.Frozen{}, err
 	}
-	rec := b.record()
+	rec, began := b.record(), time.Now()
 	if rec.State == core.SandboxFrozen {
 		return rec.Freeze.frozen(), nil
 	}
@@ -226,9 +227,10 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 		return sandbox.Frozen{}, core.E(op, core.Internal, err, "files of sandbox %s", id)
 	}
 	if opts.Resume {
-		return frozen, d.goOn(ctx, b)
+		err = d.goOn(ctx, b)
+		frozen.Paused = time.Since(began)
 	}
-	return frozen, nil
+	return frozen, err
 }
 
 // giveUp takes back the intent of a freeze that has not touched the files.
