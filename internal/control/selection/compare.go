@@ -159,7 +159,7 @@ func (m member) class() int {
 // asks for, then the seed.
 func better(rule core.SelectionRule, a, b member) int {
 	lines := func(m member) int { return m.Added + m.Removed }
-	by := 0
+	var by int
 	switch rule {
 	case core.PickFirstProven:
 		by = a.Finished.Compare(b.Finished)
