@@ -104,7 +104,8 @@ func (d Deps) prepare(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 		}
 		place.Base, place.BaseCommit = base, commit
 	}
-	// The base may be fixed before the first run; the branch never is.
+	// The base may be fixed before the first run (of a fork, of a candidate); the
+	// branch never is.
 	if s.Branch == "" || place.Forget {
 		place.Branch = branchName(s, place.Forget)
 	}
