@@ -95,9 +95,12 @@ type Status struct {
 	Cause  Cause
 	Detail string
 	Frozen string // where a freeze that was begun or is done puts the files
-	Memory int64  // bytes in use, of the whole sandbox
-	Disk   int64  // bytes written above the layers, as last measured
-	Pids   int    // threads of the host, gVisor's own included
+	// Resumed is where the last freeze from which it went on has put them: the
+	// sandbox stands on what is there, whoever knows of it.
+	Resumed string
+	Memory  int64 // bytes in use, of the whole sandbox
+	Disk    int64 // bytes written above the layers, as last measured
+	Pids    int   // threads of the host, gVisor's own included
 }
 
 // Capabilities are fixed for the life of a driver.
