@@ -1,13 +1,19 @@
 package runsc_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"drydock/internal/core"
 	"drydock/internal/execution/guest"
@@ -17,11 +23,13 @@ import (
 
 const longToken = "the-token-of-this-sandbox"
 
-// steps of a freeze with memory, by what can be seen on the disk at each.
-var steps = []struct {
+// step of a freeze with memory, by what can be seen on the disk.
+type step struct {
 	name string
 	at   func(dir, into string) bool
-}{
+}
+
+var steps = []step{
 	{"at once", func(string, string) bool { return true }},
 	{"token recorded", func(dir, _ string) bool { return recordSays(dir, func(f frozenRecord) bool { return f.Token != "" }) }},
 	{"checkpoint begun", func(_, into string) bool { return there(into, "image.new/checkpoint.img") }},
@@ -218,5 +226,195 @@ func TestDaemonKilledDuringMemory(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// imageOf freezes a counting sandbox with its memory.
+func imageOf(t *testing.T, h *host, d *runsc.Driver, into string) (sandbox.Frozen, int) {
+	t.Helper()
+	hd := counting(t, h, d)
+	frozen, err := d.Freeze(t.Context(), hd.ID, sandbox.FreezeOptions{Into: into, Memory: true})
+	if err != nil || frozen.Image == nil {
+		t.Fatalf("froze %+v, error %v", frozen, err)
+	}
+	if err := d.Destroy(t.Context(), hd.ID); err != nil {
+		t.Fatal(err)
+	}
+	return frozen, count(frozen.Upper)
+}
+
+func TestDaemonKilledDuringRestore(t *testing.T) {
+	h := newHost(t)
+	frozenDir := filepath.Join(h.opts.StateDir, "frozen")
+	if err := os.MkdirAll(frozenDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	frozen, n := imageOf(t, h, h.driver(t), filepath.Join(frozenDir, "f"))
+	for _, ms := range []int{0, 10, 30, 60, 90, 120, 160, 5000} {
+		spec := sandbox.Spec{
+			ID: core.NewSandboxID(), Layers: []string{frozen.Upper, h.base}, Token: "the-token-of-a-clone",
+			Limits: core.Limits{Memory: 512 << 20}, Image: frozen.Image,
+		}
+		at, err := h.network.Attach(t.Context(), spec.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed(t, map[string]any{"Options": h.opts, "At": at, "Spec": spec}, time.Duration(ms)*time.Millisecond)
+		d := h.driver(t)
+		hd := sandbox.Handle{ID: spec.ID, Token: spec.Token, Guest: netip.AddrPortFrom(at.Address, sandbox.GuestPort)}
+		s, err := d.Recover(t.Context(), hd)
+		t.Logf("after %d ms: %s %s, error %v", ms, s.State, s.Detail, err)
+		switch {
+		case core.Is(err, core.NotFound):
+		case err != nil:
+			t.Errorf("after %d ms: %v", ms, err)
+		case s.State == core.SandboxRunning:
+			goesOn(t, hd, n)
+		case s.State != core.SandboxDead || ms == 5000:
+			t.Errorf("after %d ms it is %+v", ms, s)
+		}
+		if err := d.Destroy(t.Context(), spec.ID); err != nil {
+			t.Errorf("after %d ms: %v", ms, err)
+		}
+		if ids, err := d.List(t.Context()); err != nil || len(ids) > 0 {
+			t.Errorf("after %d ms there is left: %v, error %v", ms, ids, err)
+		}
+	}
+}
+
+func TestDaemonKilledDuringAssign(t *testing.T) {
+	h := newHost(t)
+	for _, us := range []int{0, 200, 1000, 5_000_000} {
+		d := h.driver(t)
+		hd := counting(t, h, d)
+		at, err := h.network.Attach(t.Context(), hd.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		killed(t, map[string]any{"Options": h.opts, "At": at, "Spec": sandbox.Spec{ID: hd.ID}, "Owner": "ses_other"}, time.Duration(us)*time.Microsecond)
+		d = h.driver(t)
+		if s, err := d.Recover(t.Context(), hd); err != nil || s.State != core.SandboxRunning {
+			t.Errorf("after %d us it is %+v, error %v", us, s, err)
+		}
+		goesOn(t, hd, 0)
+		if err := d.Destroy(t.Context(), hd.ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// processes of a sandbox, by the word on their command line.
+func processes(t *testing.T, h *host, id core.SandboxID, word string) (out []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		line, err := os.ReadFile(path)
+		words := strings.Split(string(line), "\x00")
+		if err != nil || !slices.Contains(words, word) || !slices.Contains(words, "--root="+filepath.Join(h.opts.StateDir, "runsc")) || !slices.Contains(words, string(id)) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, pid)
+	}
+	return out
+}
+
+// killAt kills processes of a sandbox as soon as when says so and there are
+// some; stop says how many it has killed.
+func killAt(t *testing.T, h *host, id core.SandboxID, word string, when func() bool) (stop func() int) {
+	t.Helper()
+	quit, over := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for n == 0 {
+			select {
+			case <-quit:
+				over <- n
+				return
+			case <-time.After(100 * time.Microsecond):
+			}
+			if when() {
+				for _, pid := range processes(t, h, id, word) {
+					if unix.Kill(pid, unix.SIGKILL) == nil {
+						n++
+					}
+				}
+			}
+		}
+		over <- n
+	}()
+	return func() int { close(quit); return <-over }
+}
+
+// Something kills the runtime, its file server or the tool in the middle of a
+// freeze: what comes of it is an image, or an error and complete files.
+func TestRuntimeKilledDuringFreeze(t *testing.T) {
+	h := newHost(t)
+	frozenDir := filepath.Join(h.opts.StateDir, "frozen")
+	if err := os.MkdirAll(frozenDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, resume := range []bool{false, true} {
+		for _, victim := range []string{"boot", "gofer", "checkpoint", "restore"} {
+			for _, moment := range []string{"checkpoint begun", "pages begun", "files moved", "written since"} {
+				if (victim == "restore" || moment == "files moved" || moment == "written since") && !resume ||
+					victim == "restore" && moment != "files moved" || victim == "checkpoint" && (moment == "files moved" || moment == "written since") {
+					continue
+				}
+				n++
+				d := h.driver(t)
+				hd := counting(t, h, d)
+				dir := filepath.Join(h.opts.StateDir, "sandboxes", string(hd.ID))
+				into := filepath.Join(frozenDir, fmt.Sprint(n))
+				at := steps[slices.IndexFunc(steps, func(s step) bool { return s.name == moment })].at
+				stop := killAt(t, h, hd.ID, victim, func() bool { return at(dir, into) })
+				began := time.Now()
+				frozen, err := d.Freeze(t.Context(), hd.ID, sandbox.FreezeOptions{Into: into, Memory: true, Resume: resume})
+				killed, took := stop(), time.Since(began)
+				s, statusErr := d.Status(t.Context(), hd.ID)
+				name := fmt.Sprintf("resume %t, %s at %s", resume, victim, moment)
+				t.Logf("%s: killed %d in %s: image %t, lost %q, error %v; %s (%s) frozen %q resumed %q", name, killed, took.Round(time.Millisecond),
+					frozen.Image != nil, frozen.Lost, err, s.State, s.Detail, s.Frozen, s.Resumed)
+				if statusErr != nil {
+					t.Fatal(statusErr)
+				}
+				if resume && err == nil && killed > 0 && s.State == core.SandboxRunning && victim != "restore" {
+					// It was killed right after: the driver notices.
+					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+					s, _ = d.Wait(ctx, hd.ID)
+					cancel()
+				}
+				switch {
+				case s.State == core.SandboxRunning || s.State == "":
+					goesOn(t, hd, 0)
+				case s.State == core.SandboxDead && err == nil && !resume:
+					t.Errorf("%s: no error, and dead", name)
+				default:
+					whole(t, h, d, hd, s, into, 1)
+				}
+				if !resume && err == nil && frozen.Image == nil && frozen.Lost == "" {
+					t.Errorf("%s: nobody says why there is no image", name)
+				}
+				if err := d.Destroy(t.Context(), hd.ID); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if ids, err := d.List(t.Context()); err != nil || len(ids) > 0 {
+					t.Errorf("%s: left %v, error %v", name, ids, err)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		}
 	}
 }

@@ -280,11 +280,12 @@ func (d *Driver) answer(ctx context.Context, b *box, tokens ...string) error {
 		if !guest.Silent(err) && len(tokens) > 1 {
 			tokens = append(tokens[1:], tokens[0])
 		}
-		select {
-		case <-tick.C:
-		case <-b.ended():
+		if !b.record().Process.alive() { // the watcher of one that is moving looks away
 			s := d.status(b)
 			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once: %s", s.Cause))
+		}
+		select {
+		case <-tick.C:
 		case <-ctx.Done():
 			return core.E("runsc.create", core.Unavailable, err, "drydock-init does not answer at %s", h.Guest)
 		}

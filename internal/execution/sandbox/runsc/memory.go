@@ -131,7 +131,7 @@ func (d *Driver) takeMemory(ctx context.Context, b *box) (lost string, err error
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {
 		_ = tree.Remove(writing) // first of all: it may have filled the disk
-		return d.notTaken(ctx, b, core.E(op, core.Unavailable, err, "runsc checkpoint: %s", strings.TrimSpace(said.String())))
+		return d.notTaken(ctx, b, core.E(op, core.Unavailable, err, "runsc checkpoint: %s", why(said.String())))
 	}
 	if err := rec.Process.kill(ctx); err != nil { // it ends by itself
 		return err.Error(), nil
@@ -143,6 +143,18 @@ func (d *Driver) takeMemory(ctx context.Context, b *box) (lost string, err error
 		d.deps.Log.Warn("a complete memory image is not recorded", "sandbox", b.id, "error", err) // its name says it too
 	}
 	return "", nil
+}
+
+// why shortens what runsc says, which may name each of thousands of pages.
+func why(said string) string {
+	const most = 400
+	if strings.Contains(said, unix.ENOSPC.Error()) {
+		return "the disk is full: " + unix.ENOSPC.Error()
+	}
+	if said = strings.TrimSpace(said); len(said) > most {
+		said = said[:most/2] + " ... " + said[len(said)-most/2:]
+	}
+	return strings.ToValidUTF8(said, "?")
 }
 
 // hold makes drydock-init demand another token.
@@ -175,6 +187,9 @@ func (d *Driver) letGo(ctx context.Context, b *box) error {
 	err := d.answer(ctx, b, rec.Handle.Token, rec.Freeze.Token)
 	if err == nil {
 		return nil
+	}
+	if !rec.Process.alive() {
+		err = core.E("runsc.freeze", core.Unavailable, nil, "it has died")
 	}
 	d.end(ctx, b, sandbox.CauseKilled, "it did not go on after its memory could not be written: "+err.Error())
 	d.ended(ctx, b, nil)
@@ -248,24 +263,38 @@ func (d *Driver) wentOn(b *box) error {
 // goOn is resume, with what must be true when it fails: the sandbox is dead and
 // its files are where the freeze has put them.
 func (d *Driver) goOn(ctx context.Context, b *box) error {
-	if err := d.resume(ctx, b); err != nil {
-		return d.stays(ctx, b, err)
+	err := d.resume(ctx, b)
+	if err == nil {
+		return nil
 	}
-	return nil
+	// The image is whole. What got in the way may have been outside: once more,
+	// if nothing has run yet.
+	if used, usedErr := hasFiles(d.paths(b.id).upper()); usedErr == nil && !used && ctx.Err() == nil && b.isMoving() {
+		d.deps.Log.Warn("a sandbox did not go on after a snapshot, and is started again", "sandbox", b.id, "error", err)
+		if d.stop(ctx, b) == nil && d.resume(ctx, b) == nil {
+			return nil
+		}
+	}
+	return d.cannotGoOn(ctx, b, err)
 }
 
-// stays makes a sandbox that was stopped, and cannot go on, a dead one.
-func (d *Driver) stays(ctx context.Context, b *box, cause error) error {
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	d.note(b, sandbox.CauseKilled, "it was stopped for a snapshot and could not go on: "+cause.Error())
-	b.setMoving(false)
-	if stopErr := d.stop(clean, b); stopErr != nil {
-		d.deps.Log.Error("a sandbox that could not go on is not fully stopped", "sandbox", b.id, "error", stopErr)
-	}
-	d.ended(clean, b, nil)
+// cannotGoOn makes a sandbox that was stopped a dead one.
+func (d *Driver) cannotGoOn(ctx context.Context, b *box, cause error) error {
+	d.lies(ctx, b, "it was stopped for a snapshot and could not go on: "+cause.Error())
 	return core.E("runsc.freeze", core.Unavailable, cause, "sandbox %s was stopped for a snapshot and could not go on", b.id).
 		WithHint("its files are complete: freeze it into the same place, without memory")
+}
+
+// lies ends what is left of a sandbox and records it as dead.
+func (d *Driver) lies(ctx context.Context, b *box, why string) {
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	d.note(b, sandbox.CauseKilled, why)
+	b.setMoving(false)
+	if err := d.stop(clean, b); err != nil {
+		d.deps.Log.Error("a sandbox that could not go on is not fully stopped", "sandbox", b.id, "error", err)
+	}
+	d.ended(clean, b, nil)
 }
 
 // Assign implements sandbox.Driver.

@@ -206,9 +206,9 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.KindOf(err), err, "memory of sandbox %s", id))
 		}
 		if lost != "" && opts.Resume {
-			err := core.E(op, core.Unavailable, nil, "sandbox %s died when its memory was written: %s", id, lost).
-				WithHint("its files are complete: freeze it without memory")
-			return sandbox.Frozen{}, d.giveUp(b, d.stays(ctx, b, err))
+			d.lies(ctx, b, "it died when its memory was written: "+lost)
+			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.Unavailable, nil, "sandbox %s died when its memory was written: %s", id, lost).
+				WithHint("its files are complete: freeze it without memory"))
 		}
 		if err := b.set(d.paths(id), false, func(r *record) { r.Freeze.Lost = lost }); err != nil {
 			return sandbox.Frozen{}, core.E(op, core.Internal, err, "record of sandbox %s", id)
@@ -220,10 +220,10 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 			return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s is %s: it has no memory to go on from", id, rec.State)
 		}
 		if err := d.stop(ctx, b); err != nil {
-			return sandbox.Frozen{}, d.stays(ctx, b, err)
+			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
 		}
 		if err := d.move(b, opts.Into, frozen.Upper, true); err != nil {
-			return sandbox.Frozen{}, d.stays(ctx, b, err)
+			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
 		}
 		err = d.goOn(ctx, b)
 		frozen.Paused = time.Since(began)
