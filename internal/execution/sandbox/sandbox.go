@@ -184,9 +184,15 @@ type Driver interface {
 	//
 	// A freeze that cannot go on after the files have moved is an error of a
 	// dead sandbox: a Freeze without Resume and Memory into the same place gives
-	// its files. One for which there is no room is Exhausted, and nothing has
-	// happened.
+	// its files, or, if its Status says that it has Resumed there, one into
+	// another place what was written since. One for which there is no room is
+	// Exhausted, and nothing has happened. Once a freeze with Memory has begun,
+	// ctx does not end it: it returns when the sandbox is whole again.
 	Freeze(ctx context.Context, id core.SandboxID, opts FreezeOptions) (Frozen, error)
+
+	// Freezes names where sandboxes of which anything is left have put, or were
+	// to put, their files, Resumed or not: known to this process or not.
+	Freezes(ctx context.Context) ([]string, error)
 
 	// Destroy removes every trace: processes, mounts, network, cgroup, files
 	// that were not frozen. It is safe after a failed Create and a second call

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,8 +60,8 @@ func (d *Driver) adopt(ctx context.Context, b *box) error {
 		return err
 	}
 	switch {
-	case holding: // it died between telling the guest and stopping the sandbox
-		if err := d.letGo(ctx, b); err != nil {
+	case rec.Freeze != nil: // it died before it stopped the sandbox
+		if holding && d.letGo(ctx, b) != nil {
 			return nil // it is dead now, and its status says why
 		}
 		return d.giveUp(b, nil)
@@ -75,6 +76,32 @@ func (d *Driver) adopt(ctx context.Context, b *box) error {
 		}
 	}
 	return nil
+}
+
+// Freezes implements sandbox.Driver.
+func (d *Driver) Freezes(context.Context) ([]string, error) {
+	const op = "runsc.freezes"
+	entries, err := os.ReadDir(d.sandboxesDir())
+	if err != nil {
+		return nil, core.E(op, core.Internal, err, "sandboxes of %s", d.opts.StateDir)
+	}
+	var out []string
+	for _, e := range entries {
+		rec, err := paths{filepath.Join(d.sandboxesDir(), e.Name())}.load()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil { // it cannot be adopted either
+			d.deps.Log.Error("it is not known where the files of a sandbox are", "sandbox", e.Name(), "error", err)
+			continue
+		}
+		for _, f := range []*freezeIntent{rec.Freeze, rec.Resumed} {
+			if f != nil {
+				out = append(out, f.Into)
+			}
+		}
+	}
+	return out, nil
 }
 
 // takeOver watches a process that an earlier daemon started. The policy is told

