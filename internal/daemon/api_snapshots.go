@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/environment"
 	"drydock/internal/execution/retention"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/store"
 	"drydock/internal/surface/api"
 	"drydock/internal/surface/server"
@@ -14,9 +16,12 @@ import (
 
 // snapshots gives the interface snapshots.
 type snapshots struct {
-	s  *overlay.Store
-	db *store.DB
-	c  *retention.Collector
+	s        *overlay.Store
+	db       *store.DB
+	c        *retention.Collector
+	registry *registry.Service
+	builder  *environment.Builder
+	ensured  *ensured
 }
 
 var _ server.Snapshots = snapshots{}

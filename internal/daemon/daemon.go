@@ -45,6 +45,7 @@ import (
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/model"
 	"drydock/internal/obs"
@@ -117,6 +118,7 @@ type Daemon struct {
 	network    *containment.Network
 	driver     sandbox.Driver
 	snapshots  *overlay.Store
+	registry   *registry.Service
 	launcher   *environment.Launcher
 	builder    *environment.Builder
 	pool       *environment.Pool

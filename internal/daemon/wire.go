@@ -26,6 +26,7 @@ import (
 	"drydock/internal/execution/sandbox/runsc"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/execution/snapshot/overlay"
+	"drydock/internal/execution/snapshot/registry"
 	"drydock/internal/gitcmd"
 	"drydock/internal/harness/agent"
 	"drydock/internal/harness/agent/builtin"
@@ -108,6 +109,14 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	}
 	opts.Environ, opts.Log = d.opts.Environ, d.log
 	if d.images, err = image.New(opts); err != nil {
+		return err
+	}
+	if dir, err = d.dir("registry"); err != nil {
+		return err
+	}
+	programs, _ := d.driver.(registry.Programs)
+	d.registry, err = registry.New(registry.Deps{Snapshots: d.snapshots, Images: d.images, Programs: programs, Log: d.log}, registry.Options{Dir: dir})
+	if err != nil {
 		return err
 	}
 	d.openCollector()

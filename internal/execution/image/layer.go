@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -228,7 +229,7 @@ func (u *unpacker) create(h *tar.Header, at, named string, content io.Reader) er
 		return u.fifo(h, at)
 	case tar.TypeChar, tar.TypeBlock:
 		// The sandbox has its own /dev; elsewhere a device is an attack.
-		if strings.HasPrefix(at, "dev/") {
+		if strings.HasPrefix(at, "dev/") || u.limits.LeaveDevices {
 			return nil
 		}
 		return refuse(h, "is a device")
@@ -297,7 +298,7 @@ func (u *unpacker) finishFile(h *tar.Header, f *os.File) error {
 	}
 	for key, value := range h.PAXRecords {
 		attr, ok := strings.CutPrefix(key, "SCHILY.xattr.")
-		if !ok || !keepAttr(attr) {
+		if !ok || !KeepAttr(attr) {
 			continue
 		}
 		if err := unix.Fsetxattr(fd, attr, []byte(value), 0); err != nil && !errors.Is(err, unix.ENOTSUP) {
@@ -307,14 +308,15 @@ func (u *unpacker) finishFile(h *tar.Header, f *os.File) error {
 	if h.Typeflag == tar.TypeDir {
 		return nil
 	}
+	// To the nanosecond: a memory image is restored only on the very files.
 	ts := timespec(h.ModTime)
-	_ = unix.Futimes(fd, []unix.Timeval{{Sec: ts.Sec, Usec: ts.Nsec / 1000}, {Sec: ts.Sec, Usec: ts.Nsec / 1000}})
+	_ = unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), []unix.Timespec{ts, ts}, 0)
 	return nil
 }
 
-// keepAttr says which extended attributes an image may set. Those of overlayfs
+// KeepAttr says which extended attributes an image may set. Those of overlayfs
 // would redirect into other layers.
-func keepAttr(attr string) bool {
+func KeepAttr(attr string) bool {
 	return attr == "security.capability" || attr == "system.posix_acl_access" || attr == "system.posix_acl_default" ||
 		strings.HasPrefix(attr, "user.") && !strings.HasPrefix(attr, "user.overlay.")
 }
@@ -341,6 +343,7 @@ func (u *unpacker) fifo(h *tar.Header, at string) error {
 	if err := u.root.Lchown(at, h.Uid, h.Gid); err != nil {
 		return u.failed(h, err)
 	}
+	u.setTime(at, h.ModTime)
 	return nil
 }
 

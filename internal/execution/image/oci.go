@@ -38,7 +38,7 @@ const (
 
 // registry pulls an image by reference.
 func (s *Store) registry(ctx context.Context, req Request) (Image, error) {
-	ref, err := s.parseReference(req.Base)
+	ref, err := s.parseReference(req.Base, s.opts.Registry.Insecure)
 	if err != nil {
 		return Image{}, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) registry(ctx context.Context, req Request) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	rt, err := s.httpTransport()
+	rt, err := s.httpTransport(s.opts.Registry.Insecure, time.Minute)
 	if err != nil {
 		return Image{}, err
 	}
@@ -83,20 +83,13 @@ func (s *Store) registry(ctx context.Context, req Request) (Image, error) {
 	if err != nil {
 		return Image{}, remoteError(err, "image "+ref.Name()+" for linux/"+runtime.GOARCH)
 	}
-	out, ids, err := s.take(ctx, img, req, func(h v1.Hash) (io.ReadCloser, context.CancelFunc, error) {
-		// Each download has its own context, which a stall ends.
-		inner, cancel := context.WithCancel(ctx)
-		layer, err := puller.Layer(inner, ref.Context().Digest(h.String()))
-		if err != nil {
-			cancel()
-			return nil, nil, err
-		}
-		r, err := layer.Compressed()
-		if err != nil {
-			cancel()
-			return nil, nil, err
-		}
-		return withStall(r, cancel), cancel, nil
+	blobs, err := s.Remote(ctx, req.Base, Access{})
+	if err != nil {
+		return Image{}, err
+	}
+	defer blobs.Close()
+	out, ids, err := s.take(ctx, img, req, func(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+		return blobs.Blob(ctx, Descriptor{Digest: d.Digest.String(), Size: d.Size}), nil
 	})
 	if err != nil {
 		return Image{}, err
@@ -125,13 +118,12 @@ func (s *Store) layout(ctx context.Context, spec string, req Request) (Image, er
 	if err != nil {
 		return Image{}, bad(core.NotFound, err, "it holds no image for linux/"+runtime.GOARCH+" that fits")
 	}
-	out, _, err := s.take(ctx, img, req, func(h v1.Hash) (io.ReadCloser, context.CancelFunc, error) {
-		layer, err := img.LayerByDigest(h)
+	out, _, err := s.take(ctx, img, req, func(_ context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+		layer, err := img.LayerByDigest(d.Digest)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		r, err := layer.Compressed()
-		return r, func() {}, err
+		return layer.Compressed()
 	})
 	return out, err
 }
@@ -189,8 +181,8 @@ func pickImage(index v1.ImageIndex, want string, depth int) (v1.Image, error) {
 	return nil, errNoImage
 }
 
-// opener begins the download of a layer. The function it returns ends it.
-type opener func(v1.Hash) (io.ReadCloser, context.CancelFunc, error)
+// opener begins the download of a layer.
+type opener func(context.Context, v1.Descriptor) (io.ReadCloser, error)
 
 // parts of an image that were checked.
 type parts struct {
@@ -198,10 +190,11 @@ type parts struct {
 	config  *v1.ConfigFile
 	layers  []v1.Descriptor // bottom first
 	diffIDs []string        // in hex
+	limits  Limits
 }
 
 func (s *Store) inspect(img v1.Image, base string) (parts, error) {
-	var p parts
+	p := parts{limits: s.opts.Limits}
 	bad := func(err error, why string) (parts, error) {
 		return p, core.E("image.inspect", core.Invalid, err, "image %s is refused: %s", base, why)
 	}
@@ -290,7 +283,7 @@ func (s *Store) pull(ctx context.Context, p parts, req Request, open opener) ([]
 	say := serial(req.Progress)
 	for i, l := range p.layers {
 		group.Go(func() error {
-			r, err := s.layer(inner, p.diffIDs[i], p.diffIDs[i], l, nil, open, func() {
+			r, err := s.layer(inner, p.diffIDs[i], p.diffIDs[i], l, nil, p.limits, open, func() {
 				say(fmt.Sprintf("layer %d of %d (%d MiB)", i+1, len(p.layers), (l.Size+1<<20-1)>>20))
 			})
 			reports[i] = r
@@ -334,7 +327,7 @@ func (s *Store) fit(ctx context.Context, p parts, i int, below []string, r repor
 		return id, nil
 	}
 	fitted := hash(append([]string{"fitted", id}, below...)...)
-	_, err = s.layer(ctx, fitted, id, p.layers[i], v, open, func() {
+	_, err = s.layer(ctx, fitted, id, p.layers[i], v, p.limits, open, func() {
 		say(fmt.Sprintf("layer %d of %d again, for links into those below", i+1, len(p.layers)))
 	})
 	return fitted, err
@@ -359,7 +352,7 @@ func (s *Store) readReport(id string) (report, bool) {
 
 // layer brings one layer in under the name id, unless it is there. Equal
 // layers are fetched by one at a time.
-func (s *Store) layer(ctx context.Context, id, diffID string, d v1.Descriptor, lower *view, open opener, starting func()) (report, error) {
+func (s *Store) layer(ctx context.Context, id, diffID string, d v1.Descriptor, lower *view, limits Limits, open opener, starting func()) (report, error) {
 	if r, ok := s.readReport(id); ok {
 		return r, nil
 	}
@@ -373,7 +366,7 @@ func (s *Store) layer(ctx context.Context, id, diffID string, d v1.Descriptor, l
 	}
 	starting()
 	for try := 1; ; try++ {
-		r, err := s.fetch(ctx, id, diffID, d, lower, open)
+		r, err := s.fetch(ctx, id, diffID, d, lower, limits, open)
 		if err == nil || try >= pullTries || !core.Is(err, core.Unavailable) || ctx.Err() != nil {
 			return r, err
 		}
@@ -382,28 +375,20 @@ func (s *Store) layer(ctx context.Context, id, diffID string, d v1.Descriptor, l
 }
 
 // fetch downloads, unpacks, checks and promotes a layer.
-func (s *Store) fetch(ctx context.Context, id, diffID string, d v1.Descriptor, lower *view, open opener) (report, error) {
+func (s *Store) fetch(ctx context.Context, id, diffID string, d v1.Descriptor, lower *view, limits Limits, open opener) (report, error) {
 	work, done, err := s.stage()
 	if err != nil {
 		return report{}, err
 	}
 	defer done()
-	blob, cancel, err := open(d.Digest)
+	blob, err := open(ctx, d)
 	if err != nil {
 		return report{}, remoteError(err, "layer "+d.Digest.String())
 	}
-	defer cancel()
 	defer func() { _ = blob.Close() }()
-	src := &packed{r: blob}
-	r, err := s.unpackBlob(ctx, src, work, diffID, lower)
+	r, err := s.unpackFrom(ctx, blob, "layer "+d.Digest.String(), work, diffID, lower, limits)
 	if err != nil {
-		if ctx.Err() != nil {
-			return report{}, core.E("image.pull", core.KindOf(ctx.Err()), ctx.Err(), "pulling layer %s was interrupted", d.Digest)
-		}
-		if src.err != nil { // the stream broke before its content could be judged
-			return report{}, remoteError(src.err, "layer "+d.Digest.String())
-		}
-		return report{}, core.E("image.pull", core.KindOf(err), err, "layer %s is refused", d.Digest)
+		return report{}, err
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -415,21 +400,40 @@ func (s *Store) fetch(ctx context.Context, id, diffID string, d v1.Descriptor, l
 	return r, s.promote(work, id)
 }
 
+// unpackFrom unpacks a blob and says what was wrong with it: the way here, or
+// what is in it.
+func (s *Store) unpackFrom(ctx context.Context, blob io.Reader, what, dir, diffID string, lower *view, limits Limits) (report, error) {
+	src := &packed{r: blob}
+	r, err := s.unpackBlob(ctx, src, dir, diffID, lower, limits)
+	switch {
+	case err == nil:
+		return r, nil
+	case ctx.Err() != nil:
+		return r, core.E("image.pull", core.KindOf(ctx.Err()), ctx.Err(), "pulling %s was interrupted", what)
+	case src.err != nil: // the stream broke before its content could be judged
+		return r, remoteError(src.err, what)
+	}
+	return r, core.E("image.pull", core.KindOf(err), err, "%s is refused", what)
+}
+
 // unpackBlob undoes the compression on the way and compares the digest of what
 // came out.
-func (s *Store) unpackBlob(ctx context.Context, src *packed, dir, diffID string, lower *view) (report, error) {
+func (s *Store) unpackBlob(ctx context.Context, src *packed, dir, diffID string, lower *view, limits Limits) (report, error) {
 	plain, closePlain, err := decompress(bufio.NewReaderSize(src, 64<<10))
 	if err != nil {
 		return report{}, err
 	}
 	defer closePlain()
 	sum := sha256.New()
-	counted := &bounded{r: io.TeeReader(plain, sum), src: src, limits: s.opts.Limits}
-	r, err := unpack(ctx, counted, dir, lower, s.opts.Limits)
+	counted := &bounded{r: io.TeeReader(plain, sum), src: src, limits: limits}
+	r, err := unpack(ctx, counted, dir, lower, limits)
 	if err != nil {
 		return report{}, err
 	}
 	if _, err := io.Copy(io.Discard, counted); err != nil { // padding after the end mark
+		return report{}, streamError(err)
+	}
+	if _, err := io.Copy(io.Discard, src); err != nil { // so that the whole blob was checked
 		return report{}, streamError(err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != diffID {

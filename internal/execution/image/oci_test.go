@@ -153,9 +153,9 @@ func newServer(t testing.TB, user string) *server {
 			s.blobs.Add(1)
 			if s.fail.Load() > 0 && strings.HasSuffix(r.URL.Path, s.broken) {
 				s.fail.Add(-1)
-				w.Header().Set("Content-Length", "100000")
 				_, _ = w.Write([]byte{0x1f, 0x8b})
-				return
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
 			}
 		}
 		inner.ServeHTTP(w, r)
@@ -342,7 +342,7 @@ func TestReferences(t *testing.T) {
 		"r.example.com/a/b": "r.example.com/a/b:latest",
 		"localhost:5000/a":  "localhost:5000/a:latest",
 	} {
-		ref, err := s.parseReference(in)
+		ref, err := s.parseReference(in, nil)
 		if err != nil || ref.Name() != want {
 			t.Errorf("%s: %v %v", in, ref, err)
 		}

@@ -61,6 +61,8 @@ type Limits struct {
 	Entries    int   // of one layer, default 4 million
 	Ratio      int64 // unpacked to packed, from 64 MiB on, default 500
 	Layers     int   // of one image, default 127
+	// LeaveDevices leaves devices out instead of refusing a layer with some.
+	LeaveDevices bool
 }
 
 func (l *Limits) fill() {
@@ -222,6 +224,14 @@ func (s *Store) promote(dir, id string) error {
 		return core.E("image.promote", core.Internal, err, "cannot put layer %s in place", id)
 	}
 	return syncDir(filepath.Join(s.dir, "layers"))
+}
+
+func clearDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }
 
 func syncTree(dir string) error {

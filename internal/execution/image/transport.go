@@ -31,7 +31,7 @@ const stallAfter = 60 * time.Second
 
 // httpTransport speaks to registries: through the host's proxy, with the host's
 // certificates, and without TLS only where that was said.
-func (s *Store) httpTransport() (http.RoundTripper, error) {
+func (s *Store) httpTransport(insecure []string, answer time.Duration) (http.RoundTripper, error) {
 	proxy := &httpproxy.Config{
 		HTTPProxy: first(s.env("http_proxy"), s.env("HTTP_PROXY")), HTTPSProxy: first(s.env("https_proxy"), s.env("HTTPS_PROXY")),
 		NoProxy: first(s.env("no_proxy"), s.env("NO_PROXY")),
@@ -50,15 +50,15 @@ func (s *Store) httpTransport() (http.RoundTripper, error) {
 		pool.AppendCertsFromPEM(raw)
 		config.RootCAs = pool
 	}
-	return &guarded{insecure: s.opts.Registry.Insecure, next: &http.Transport{
+	return &guarded{insecure: insecure, next: &http.Transport{
 		Proxy:                 func(r *http.Request) (*url.URL, error) { return choose(r.URL) },
 		DialContext:           (&net.Dialer{Timeout: 20 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   20 * time.Second,
-		ResponseHeaderTimeout: 60 * time.Second,
+		ResponseHeaderTimeout: answer,
 		ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   4,
+		MaxIdleConnsPerHost:   8,
 		IdleConnTimeout:       30 * time.Second,
 	}}, nil
 }
@@ -104,7 +104,7 @@ func plainAllowed(host string, insecure []string) bool {
 
 // parseReference reads a name as people write it. Without a registry in it,
 // the configured default is meant.
-func (s *Store) parseReference(base string) (name.Reference, error) {
+func (s *Store) parseReference(base string, insecure []string) (name.Reference, error) {
 	full := base
 	registry, _, hasSlash := strings.Cut(base, "/")
 	if !hasSlash || !strings.ContainsAny(registry, ".:") && registry != "localhost" {
@@ -116,7 +116,7 @@ func (s *Store) parseReference(base string) (name.Reference, error) {
 	}
 	host, _, _ := strings.Cut(full, "/")
 	opts := []name.Option{name.WithDefaultTag("latest")}
-	if slices.Contains(s.opts.Registry.Insecure, host) {
+	if slices.Contains(insecure, host) {
 		opts = append(opts, name.Insecure)
 	}
 	ref, err := name.ParseReference(full, opts...)
@@ -215,6 +215,8 @@ func remoteError(err error, what string) error {
 			return fail(core.Unavailable, "the registry asks to slow down", "try again later, or log in")
 		case e.StatusCode >= 500:
 			return fail(core.Unavailable, "the registry has trouble", "try again")
+		case e.StatusCode >= 400:
+			return fail(core.Invalid, "the registry refuses it", "")
 		}
 	}
 	return fail(core.Unavailable, "the registry cannot be reached", "check the network and the proxy settings of this host")

@@ -204,6 +204,54 @@ type Collected struct {
 	DryRun  bool              `json:"dry_run,omitempty"`
 }
 
+// PushSnapshot sends a snapshot to a registry.
+type PushSnapshot struct {
+	Reference   string `json:"reference" minLength:"1" maxLength:"500" doc:"registry/repository:tag"`
+	NoMemory    bool   `json:"no_memory,omitempty" doc:"leave the memory image here"`
+	WithRuntime bool   `json:"with_runtime,omitempty" doc:"send the builds of runsc and drydock-init that the memory image is bound to"`
+	Insecure    bool   `json:"insecure,omitempty" doc:"speak without TLS to a registry that is not on this machine"`
+}
+
+// PullSnapshot brings a snapshot here.
+type PullSnapshot struct {
+	Reference   string `json:"reference" minLength:"1" maxLength:"500" doc:"registry/repository:tag, or @sha256:..."`
+	Environment string `json:"environment,omitempty" maxLength:"100" doc:"whose snapshot it becomes; made when there is none of the name"`
+	Source      string `json:"source,omitempty" maxLength:"2000" doc:"repository of a new environment; default what came with the snapshot"`
+	NoMemory    bool   `json:"no_memory,omitempty" doc:"only the files"`
+	WithRuntime bool   `json:"with_runtime,omitempty" doc:"keep the builds of runsc and drydock-init that come with the memory image; they will run as root on the daemon's machine"`
+	Insecure    bool   `json:"insecure,omitempty" doc:"speak without TLS to a registry that is not on this machine"`
+}
+
+// Transfer tells how far a part of a push or pull is.
+type Transfer struct {
+	What   string `json:"what" doc:"for people: layer 2 of 5"`
+	State  string `json:"state" doc:"packing, sending, fetching, present, mounted, done, warning"`
+	Digest string `json:"digest,omitempty"`
+	Done   int64  `json:"done,omitempty" doc:"bytes"`
+	Total  int64  `json:"total,omitempty" doc:"bytes; left out while it is not known"`
+}
+
+// PushedSnapshot says what is in the registry now.
+type PushedSnapshot struct {
+	Snapshot  core.SnapshotID `json:"snapshot"`
+	Reference string          `json:"reference"`
+	Digest    string          `json:"digest" doc:"of the image"`
+	Memory    string          `json:"memory,omitempty" doc:"digest of the memory image's artifact"`
+	Layers    int             `json:"layers"`
+	Bytes     int64           `json:"bytes" doc:"of everything, packed"`
+	Sent      int64           `json:"sent" doc:"of it, this time"`
+}
+
+// PulledSnapshot says what is here now.
+type PulledSnapshot struct {
+	Snapshot    core.Snapshot     `json:"snapshot"`
+	Environment *core.Environment `json:"environment,omitempty" doc:"that starts from it now"`
+	Reference   string            `json:"reference"`
+	Digest      string            `json:"digest"`
+	Present     bool              `json:"present,omitempty" doc:"it was here already"`
+	Fetched     int64             `json:"fetched" doc:"bytes"`
+}
+
 // Kept is a snapshot that a collection left alone, and why.
 type Kept struct {
 	ID     core.SnapshotID `json:"id"`

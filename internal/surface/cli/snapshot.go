@@ -19,8 +19,9 @@ import (
 func (a *app) newSnapshot() *cobra.Command {
 	return group("snapshot", "Snapshots: files that sandboxes start from",
 		`  drydock snapshot list
+  drydock snapshot push shop registry.example.com/team/shop:ready
   drydock snapshot gc --dry-run`,
-		a.newSnapshotList(), a.newSnapshotShow(), a.newSnapshotVerify(), a.newSnapshotGC(), a.newSnapshotRm())
+		a.newSnapshotList(), a.newSnapshotShow(), a.newSnapshotVerify(), a.newSnapshotPush(), a.newSnapshotPull(), a.newSnapshotGC(), a.newSnapshotRm())
 }
 
 func (a *app) newSnapshotList() *cobra.Command {

@@ -401,6 +401,17 @@ func TestRerunAndFiles(t *testing.T) {
 	if _, err := c.Rerun(t.Context(), "evd_000000000000000009", nil); !core.Is(err, core.NotFound) {
 		t.Errorf("rerun of nothing: %v", err)
 	}
+	var parts []api.Transfer
+	pulled, err := c.PullSnapshot(t.Context(), api.PullSnapshot{Reference: "registry.example.com/shop:v1", Environment: "shop"}, func(p api.Transfer) { parts = append(parts, p) })
+	if err != nil || pulled.Environment == nil || pulled.Environment.Snapshot != pulled.Snapshot.ID || len(parts) != 2 || parts[1].Done != 5<<20 {
+		t.Errorf("pulled %+v %v %v", pulled, parts, err)
+	}
+	if _, err := c.PushSnapshot(t.Context(), pulled.Snapshot.ID, api.PushSnapshot{Reference: "away.example.com/shop:v1"}, nil); !core.Is(err, core.Unavailable) {
+		t.Errorf("pushed to a registry that is away: %v", err)
+	}
+	if _, err := c.PushSnapshot(t.Context(), "snp_000000000000000099", api.PushSnapshot{Reference: "x"}, nil); !core.Is(err, core.NotFound) {
+		t.Errorf("pushed nothing: %v", err)
+	}
 	var b bytes.Buffer
 	if err := c.EvidenceBundle(t.Context(), "evd_000000000000000001", &b); err != nil || b.String() != "tar of evd_000000000000000001" {
 		t.Errorf("bundle: %q %v", b.String(), err)

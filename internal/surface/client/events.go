@@ -139,8 +139,24 @@ func (c *Client) connection(ctx context.Context, path string, last *int64, yield
 
 // Rerun runs a proof again; progress is called with its events.
 func (c *Client) Rerun(ctx context.Context, id core.EvidenceID, progress func(core.Event)) (api.Rerun, error) {
-	var out api.Rerun
-	resp, err := c.send(ctx, request{method: http.MethodPost, path: "/evidence/" + seg(string(id)) + "/rerun"})
+	return work[core.Event, api.Rerun](ctx, c, "/evidence/"+seg(string(id))+"/rerun", nil, progress)
+}
+
+// PushSnapshot sends a snapshot to a registry; it ends with ctx.
+func (c *Client) PushSnapshot(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error) {
+	return work[api.Transfer, api.PushedSnapshot](ctx, c, "/snapshots/"+seg(string(id))+"/push", req, progress)
+}
+
+// PullSnapshot brings a snapshot to the daemon's machine; it ends with ctx.
+func (c *Client) PullSnapshot(ctx context.Context, req api.PullSnapshot, progress func(api.Transfer)) (api.PulledSnapshot, error) {
+	return work[api.Transfer, api.PulledSnapshot](ctx, c, "/snapshots/pull", req, progress)
+}
+
+// work asks for something long, and reads what the server streams until the
+// result comes.
+func work[P, R any](ctx context.Context, c *Client, path string, body any, progress func(P)) (R, error) {
+	var out R
+	resp, err := c.send(ctx, request{method: http.MethodPost, path: path, body: body})
 	if err != nil {
 		return out, err
 	}
@@ -150,22 +166,22 @@ func (c *Client) Rerun(ctx context.Context, id core.EvidenceID, progress func(co
 		m, err := r.next()
 		if err != nil {
 			if ctx.Err() != nil {
-				return out, core.E("client.rerun", core.Canceled, ctx.Err(), "")
+				return out, core.E("client.work", core.Canceled, ctx.Err(), "")
 			}
-			return out, core.E("client.rerun", core.Unavailable, err, "rerun of %s broke off before its result", id)
+			return out, core.E("client.work", core.Unavailable, err, "the answer to %s broke off before its result", path)
 		}
 		switch m.event {
 		case "error":
 			return out, m.failure()
 		case "result":
 			if err := json.Unmarshal(m.data, &out); err != nil {
-				return out, core.E("client.rerun", core.Internal, err, "result of the rerun is not readable")
+				return out, core.E("client.work", core.Internal, err, "the result of %s is not readable", path)
 			}
 			return out, nil
 		}
-		var ev core.Event
-		if json.Unmarshal(m.data, &ev) == nil && progress != nil {
-			progress(ev)
+		var p P
+		if json.Unmarshal(m.data, &p) == nil && progress != nil {
+			progress(p)
 		}
 	}
 }

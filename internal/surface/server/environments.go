@@ -138,6 +138,7 @@ func (s *Server) snapshotRoutes() {
 			v.DryRun = in.DryRun
 			return ok(v), err
 		})
+	s.transferRoutes()
 	register(s, route{id: "list-sandboxes", method: "GET", path: "/sandboxes", tag: "sandboxes", have: s.deps.Sandboxes != nil, summary: "Sandboxes there are now"},
 		func(ctx context.Context, _ core.Author, _ *none) (*out[api.List[api.Sandbox]], error) {
 			items, err := s.deps.Sandboxes.List(ctx)

@@ -165,6 +165,9 @@ type Snapshots interface {
 	Remove(ctx context.Context, id core.SnapshotID, by core.Author) error
 	Verify(ctx context.Context, id core.SnapshotID) (api.Verification, error)
 	Collect(ctx context.Context, dry bool) (api.Collected, error)
+	// Push and Pull move snapshots to and from registries; they end with ctx.
+	Push(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error)
+	Pull(ctx context.Context, req api.PullSnapshot, by core.Author, progress func(api.Transfer)) (api.PulledSnapshot, error)
 }
 
 // Sandboxes lists what runs.

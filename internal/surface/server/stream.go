@@ -181,55 +181,56 @@ func (s *Server) rerun(ctx context.Context, by core.Author, in *IDIn) (*huma.Str
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			_, w := humago.Unwrap(hctx)
-			s.streamRerun(ctx, newStream(w), id, by)
+			st := newStream(w)
+			work(ctx, s, st, "rerun-evidence", st.event, func(ctx context.Context, progress func(core.Event)) (api.Rerun, error) {
+				return s.deps.Evidence.Rerun(ctx, id, by, progress)
+			})
 		}}, nil
 	})
 }
 
-func (s *Server) streamRerun(ctx context.Context, st *stream, id core.EvidenceID, by core.Author) {
+// work streams something long: messages as they come, then one named result,
+// or one named error. It ends with the client, and waits for the work to end.
+func work[P, R any](ctx context.Context, s *Server, st *stream, id string, send func(P), do func(ctx context.Context, progress func(P)) (R, error)) {
 	ctx, cancel := s.whileOpen(ctx)
-	defer cancel()
 	type end struct {
-		res api.Rerun
+		res R
 		err error
 	}
-	events := make(chan core.Event, 64)
+	messages := make(chan P, 64)
 	done := make(chan end, 1)
 	go func() {
-		res, err := s.deps.Evidence.Rerun(ctx, id, by, func(ev core.Event) {
+		defer close(messages)
+		res, err := do(ctx, func(p P) {
 			select {
-			case events <- ev:
+			case messages <- p:
 			case <-ctx.Done():
 			}
 		})
-		close(events)
 		done <- end{res, err}
 	}()
 	defer func() {
 		cancel()
-		for range events { // wait for the run to end
+		for range messages { // wait for the work to end
 		}
-		<-done
-		close(done)
 	}()
 	st.start()
 	beat := time.NewTicker(s.opts.Heartbeat)
 	defer beat.Stop()
 	for {
 		select {
-		case ev, open := <-events:
+		case p, open := <-messages:
 			if !open {
 				e := <-done
-				done <- end{}
 				if e.err != nil {
-					st.fail(s.problem(ctx, "rerun-evidence", e.err))
+					st.fail(s.problem(ctx, id, e.err))
 					return
 				}
 				st.send("", "result", e.res)
 				st.flush()
 				return
 			}
-			st.event(ev)
+			send(p)
 			st.flush()
 		case <-beat.C:
 			st.comment("beat")

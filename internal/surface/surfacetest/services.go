@@ -237,6 +237,38 @@ func (s snapshots) Collect(context.Context, bool) (api.Collected, error) {
 	}, nil
 }
 
+func (s snapshots) Push(ctx context.Context, id core.SnapshotID, req api.PushSnapshot, progress func(api.Transfer)) (api.PushedSnapshot, error) {
+	if strings.HasPrefix(req.Reference, "away.example.com/") {
+		return api.PushedSnapshot{}, core.E("snapshot.push", core.Unavailable, nil, "snapshot in %s: the registry cannot be reached", req.Reference)
+	}
+	progress(api.Transfer{What: "layer 1 of 2", State: "present", Digest: "sha256:1", Done: 5 << 20, Total: 5 << 20})
+	progress(api.Transfer{What: "layer 2 of 2", State: "sending", Digest: "sha256:2", Done: 1 << 20, Total: 3 << 20})
+	progress(api.Transfer{What: "layer 2 of 2", State: "done", Digest: "sha256:2", Done: 3 << 20, Total: 3 << 20})
+	return api.PushedSnapshot{Snapshot: id, Reference: req.Reference, Digest: "sha256:abc", Layers: 2, Bytes: 8 << 20, Sent: 3 << 20}, ctx.Err()
+}
+
+func (s snapshots) Pull(_ context.Context, req api.PullSnapshot, _ core.Author, progress func(api.Transfer)) (api.PulledSnapshot, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	progress(api.Transfer{What: "layer 1 of 1", State: "fetching", Digest: "sha256:1", Total: 5 << 20})
+	progress(api.Transfer{What: "layer 1 of 1", State: "done", Digest: "sha256:1", Done: 5 << 20, Total: 5 << 20})
+	out := api.PulledSnapshot{
+		Snapshot:  core.Snapshot{ID: core.SnapshotID(s.w.id("snp_")), State: core.SnapshotReady, Bytes: 5 << 20, Created: s.w.now},
+		Reference: req.Reference, Digest: "sha256:abc", Fetched: 5 << 20,
+	}
+	s.w.snaps = append(s.w.snaps, out.Snapshot)
+	if req.Environment != "" {
+		e, err := s.w.env(req.Environment)
+		if err != nil {
+			return out, err
+		}
+		e.Snapshot = out.Snapshot.ID
+		shown := s.w.shown(*e)
+		out.Environment = &shown
+	}
+	return out, nil
+}
+
 // sandboxes shares List's name with snapshots, so it is a type of its own.
 type sandboxes struct{ w *World }
 

@@ -56,7 +56,7 @@ func (d *Driver) Fits(_ context.Context, spec sandbox.Spec) error {
 	if _, err := d.runscFor(fit.Runtime); err != nil {
 		return core.E(op, core.Conflict, err, "the memory image was made by another build of runsc")
 	}
-	if _, err := d.programs.find(kindInit, fit.Init); err != nil {
+	if _, err := d.imageInit(fit.Init); err != nil {
 		return core.E(op, core.Conflict, err, "the memory image holds another drydock-init")
 	}
 	if fit.Shape != d.shape(spec) {

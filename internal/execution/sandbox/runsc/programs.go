@@ -126,6 +126,62 @@ func (p programs) keep(kind, path string) (digest, kept string, err error) {
 	return digest, kept, os.Rename(to.Name(), kept)
 }
 
+// OpenProgram reads the kept copy of a program: "runsc" or "drydock-init" with
+// a digest.
+func (d *Driver) OpenProgram(kind, digest string) (io.ReadCloser, int64, error) {
+	path, err := "", error(core.E("runsc.program", core.Invalid, nil, "there is no program %.50q", kind))
+	switch kind {
+	case kindRunsc:
+		path, err = d.runscFor(digest)
+	case kindInit:
+		path, err = d.imageInit(digest)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, core.E("runsc.program", core.Unavailable, err, "the build of %s with digest %.19s", kind, digest)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(core.E("runsc.program", core.Unavailable, err, "the build of %s with digest %.19s", kind, digest), f.Close())
+	}
+	return f, st.Size(), nil
+}
+
+// KeepProgram keeps a program that comes from elsewhere, if it has the digest.
+// It will be run as root: whoever calls it trusts whoever named the digest.
+func (d *Driver) KeepProgram(kind, digest string, content io.Reader) error {
+	const op = "runsc.program"
+	if kind != kindRunsc && kind != kindInit {
+		return core.E(op, core.Invalid, nil, "there is no program %.50q", kind)
+	}
+	if _, err := d.programs.find(kind, digest); !core.Is(err, core.NotFound) {
+		return err // kept already, or no digest
+	}
+	if err := os.MkdirAll(d.programs.dir, 0o700); err != nil {
+		return core.E(op, core.Unavailable, err, "directory of programs")
+	}
+	to, err := os.CreateTemp(d.programs.dir, ".new-*")
+	if err != nil {
+		return core.E(op, core.Unavailable, err, "directory of programs")
+	}
+	defer os.Remove(to.Name())
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(to, h), content)
+	if err = errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close()); err != nil {
+		return core.E(op, core.KindOf(err), err, "the build of %s with digest %.19s", kind, digest)
+	}
+	if got := "sha256:" + hex.EncodeToString(h.Sum(nil)); got != digest {
+		return core.E(op, core.Invalid, nil, "the build of %s has the digest %.19s, not %.19s", kind, got, digest)
+	}
+	if err := os.Rename(to.Name(), d.programs.path(kind, digest)); err != nil {
+		return core.E(op, core.Unavailable, err, "the build of %s", kind)
+	}
+	return nil
+}
+
 // program is a kept one.
 type program struct{ digest, path string }
 
@@ -133,11 +189,23 @@ type program struct{ digest, path string }
 // it, else the newest, which so reaches old snapshots of files at once.
 func (d *Driver) initFor(image *sandbox.Image) (program, error) {
 	if image != nil {
-		path, err := d.programs.find(kindInit, image.Fit.Init)
+		path, err := d.imageInit(image.Fit.Init)
 		return program{image.Fit.Init, path}, err
 	}
 	digest, path, err := d.programs.keep(kindInit, d.opts.Init)
 	return program{digest, path}, err
+}
+
+// imageInit is the drydock-init that is in a memory image. The image may come
+// from another host with the same build, which nothing was started with here.
+func (d *Driver) imageInit(digest string) (string, error) {
+	path, err := d.programs.find(kindInit, digest)
+	if core.Is(err, core.NotFound) {
+		if now, digestErr := d.programs.digest(d.opts.Init); digestErr == nil && now == digest {
+			_, path, err = d.programs.keep(kindInit, d.opts.Init)
+		}
+	}
+	return path, err
 }
 
 // runscFor is the build that can restore an image.
