@@ -56,6 +56,7 @@ func groups() []group {
 		{"events", "the event log, against plain SQLite and plain channels", benchEvents},
 		{"build", "a small environment, against the same steps in a chroot", benchBuild},
 		{"session", "a whole scripted session, against git and the check by hand", benchSession},
+		{"memory", "memory images, forks, clones and the warm pool, against runsc alone", benchMemory},
 		{"shop", "the services of examples/shop in a sandbox, against the same in a chroot", benchShop},
 	}
 }

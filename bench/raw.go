@@ -88,44 +88,21 @@ func (r *raw) box(ctx context.Context) (*rawBox, error) {
 
 // start is what is measured.
 func (r *raw) start(ctx context.Context, x *rawBox, layers []string, config specs.Spec) error {
-	root, upper, work := filepath.Join(x.dir, "root"), filepath.Join(x.dir, "upper"), filepath.Join(x.dir, "work")
-	for _, dir := range []string{x.dir, root, upper, work} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	err := unix.Mount("overlay", root, "overlay", unix.MS_NODEV|unix.MS_NOSUID,
-		fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=on,metacopy=off,index=off", strings.Join(layers, ":"), upper, work))
-	if err != nil {
-		return fmt.Errorf("overlay mount: %w", err)
-	}
-	x.mounted = true
-	if err := os.MkdirAll(filepath.Join(root, ".drydock"), 0o755); err != nil {
+	if err := r.lay(x, layers, config); err != nil {
 		return err
 	}
+	if err := r.runsced(ctx, x, "run"); err != nil {
+		return err
+	}
+	return answers(ctx, x.guest, x.token)
+}
+
+func (r *raw) writeConfig(x *rawBox, config specs.Spec) error {
 	data, err := json.Marshal(r.config(x, config))
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(x.dir, "config.json"), data, 0o600); err != nil {
-		return err
-	}
-	out, err := os.Create(filepath.Join(x.dir, "output"))
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	x.started = true
-	cmd := exec.CommandContext(ctx, r.runsc, "--root="+filepath.Join(r.dir, "runsc"), "--log-format=json", "--log="+filepath.Join(x.dir, "log"),
-		"--network=sandbox", "--overlay2=none", "--file-access=exclusive", "--file-access-mounts=exclusive",
-		"--allow-live-tcp-migration=false", "--allow-suid", "--host-settings=ignore",
-		"run", "--bundle="+x.dir, "--detach", "--pid-file="+filepath.Join(x.dir, "pid"), x.id)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
-		said, _ := os.ReadFile(out.Name())
-		return fmt.Errorf("runsc run: %w: %s", err, said)
-	}
-	return answers(ctx, x.guest, x.token)
+	return os.WriteFile(filepath.Join(x.dir, "config.json"), data, 0o600)
 }
 
 // config is the driver's configuration on this box.

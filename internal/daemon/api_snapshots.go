@@ -56,7 +56,7 @@ func (s snapshots) Get(ctx context.Context, id core.SnapshotID) (api.SnapshotDet
 }
 
 func layerOf(l snapshot.Layer) api.Layer {
-	return api.Layer{Snapshot: l.Snapshot, Base: l.Base, Live: l.Live, Bytes: l.Bytes, Files: l.Files}
+	return api.Layer{Snapshot: l.Snapshot, Base: l.Base, Live: l.Live, Merged: l.Merged, Bytes: l.Bytes, Files: l.Files}
 }
 
 func (s snapshots) List(ctx context.Context, page core.Page) ([]core.Snapshot, string, error) {

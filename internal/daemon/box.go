@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"drydock/internal/control/workspace"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/guest"
 	"drydock/internal/harness/tool"
@@ -17,33 +18,61 @@ import (
 // sandbox dies, the call that notices fails and says why; the next one opens
 // it again from its files.
 type box struct {
-	open func(context.Context) (*environment.Machine, error)
+	open func(context.Context) (opened, error)
 
 	mu     sync.Mutex
-	living *environment.Machine
+	living opened
 }
 
-// machine is the sandbox that lives, as far as is known.
-func (b *box) machine(ctx context.Context) (*environment.Machine, error) {
+// opened is what the box uses of a workspace.
+type opened interface {
+	Machine() *environment.Machine
+	// Ready returns when the files are those of the session.
+	Ready(ctx context.Context) error
+}
+
+var _ opened = (*workspace.Workspace)(nil)
+
+// workspace is the one that lives, as far as is known.
+func (b *box) workspace(ctx context.Context) (opened, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.living != nil {
 		return b.living, nil
 	}
-	m, err := b.open(ctx)
+	w, err := b.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.living = m
-	return m, nil
+	b.living = w
+	return w, nil
+}
+
+// write is do for what changes something: it waits until the files are those
+// of the session.
+func (b *box) write(ctx context.Context, call func(*environment.Machine, *guest.Client) error) error {
+	w, err := b.workspace(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.Ready(ctx); err != nil {
+		b.mu.Lock()
+		if b.living == w {
+			b.living = nil
+		}
+		b.mu.Unlock()
+		return err
+	}
+	return b.do(ctx, call)
 }
 
 // do calls the guest, and makes the error of a dead sandbox say why it died.
 func (b *box) do(ctx context.Context, call func(*environment.Machine, *guest.Client) error) error {
-	m, err := b.machine(ctx)
+	w, err := b.workspace(ctx)
 	if err != nil {
 		return err
 	}
+	m := w.Machine()
 	if err = call(m, m.Guest()); err == nil {
 		return nil
 	}
@@ -53,7 +82,7 @@ func (b *box) do(ctx context.Context, call func(*environment.Machine, *guest.Cli
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.living == m {
+	if b.living == w {
 		b.living = nil
 	}
 	return &goneError{err}
@@ -77,7 +106,7 @@ func process(p guest.Process) tool.Process {
 
 // Start implements tool.Processes.
 func (b *box) Start(ctx context.Context, cmd tool.Command) (out tool.Process, err error) {
-	err = b.do(ctx, func(m *environment.Machine, g *guest.Client) error {
+	err = b.write(ctx, func(m *environment.Machine, g *guest.Client) error {
 		p, err := g.Start(ctx, guest.Command{
 			Key: cmd.Key, Argv: []string{"/bin/sh", "-c", cmd.Shell}, Dir: cmd.Dir, User: m.User(), Timeout: cmd.Timeout, Merge: true,
 		})
@@ -142,14 +171,14 @@ func (b *box) Read(ctx context.Context, path string, limit int64) (data []byte, 
 
 // Write implements tool.Files.
 func (b *box) Write(ctx context.Context, path string, mode fs.FileMode, data []byte) error {
-	return b.do(ctx, func(m *environment.Machine, g *guest.Client) error {
+	return b.write(ctx, func(m *environment.Machine, g *guest.Client) error {
 		return g.WriteFileAs(ctx, m.User(), path, mode, strings.NewReader(string(data)))
 	})
 }
 
 // Remove implements tool.Files.
 func (b *box) Remove(ctx context.Context, path string) error {
-	return b.do(ctx, func(_ *environment.Machine, g *guest.Client) error { return g.Remove(ctx, path, false) })
+	return b.write(ctx, func(_ *environment.Machine, g *guest.Client) error { return g.Remove(ctx, path, false) })
 }
 
 // List implements tool.Files.

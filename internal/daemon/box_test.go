@@ -15,6 +15,11 @@ import (
 	"drydock/internal/testkit/need"
 )
 
+type caughtUp struct{ m *environment.Machine }
+
+func (c caughtUp) Machine() *environment.Machine { return c.m }
+func (caughtUp) Ready(context.Context) error     { return nil }
+
 // What the agent's tools write belongs to the user of the recipe, as what its
 // commands write does; a file that was there keeps owner and mode.
 func TestToolsWriteAsTheUser(t *testing.T) {
@@ -22,7 +27,7 @@ func TestToolsWriteAsTheUser(t *testing.T) {
 	world, m := machine.Launch(t, environment.LaunchRequest{
 		Purpose: environment.PurposeSession, Owner: "ses_test", Recipe: &recipe.Recipe{User: "4321:8765"},
 	})
-	b := &box{open: func(context.Context) (*environment.Machine, error) { return m, nil }}
+	b := &box{open: func(context.Context) (opened, error) { return caughtUp{m}, nil }}
 	root := world.Root(m.ID())
 	if err := os.WriteFile(filepath.Join(root, "there"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,9 @@ type pruner interface {
 // openCollector opens what removes what nothing needs.
 func (d *Daemon) openCollector() {
 	steps := []retention.Step{{Name: "programs of memory images", Do: d.prune}}
+	if d.driver.Name() == "runsc" { // the layers of others are no overlays
+		steps = append(steps, retention.Step{Name: "chains of layers", Do: d.compact})
+	}
 	if d.opts.Images.Dir == "" { // a directory that is named may be shared with others
 		steps = append(steps, retention.Step{Name: "base images", Do: d.collectImages, Seldom: true})
 	}
@@ -82,6 +85,19 @@ func (d *Daemon) prune(ctx context.Context, dry bool, _ int64) (int64, error) {
 		return 0, nil
 	}
 	return 0, d.snapshots.Fits(ctx, p.Prune)
+}
+
+// compact makes long chains shorter; what they leave goes with a later
+// collection.
+func (d *Daemon) compact(ctx context.Context, dry bool, _ int64) (int64, error) {
+	if dry {
+		return 0, nil
+	}
+	c, err := d.snapshots.Compact(ctx, retention.Grace, 0)
+	if c.Into > 0 {
+		d.log.Info("made chains of layers shorter", "layers", c.Merged, "into", c.Into, "snapshots", c.Snapshots)
+	}
+	return 0, err
 }
 
 // ensured remembers which base images builds have asked for lately.

@@ -267,7 +267,7 @@ func (d *Daemon) openControl(context.Context) error {
 	d.openRefresher()
 	d.workspaces = workspace.New(workspace.Deps{
 		DB: d.db, Launcher: d.launcher, Snapshots: d.snapshots, Mirror: d.repos.Mirror, Refresh: d.repos.Refresh, Aged: d.aged, Events: d.events, Log: d.log,
-		Idle: d.opts.IdleAfter,
+		Idle: d.opts.IdleAfter, Rebuild: d.rebuild,
 	})
 	d.openPool()
 	d.prover, err = proving.New(proving.Deps{
@@ -313,21 +313,17 @@ func (d *Daemon) openControl(context.Context) error {
 // tools are what the built-in agent has in the sandbox of its session.
 func (d *Daemon) tools(ctx context.Context, task agent.Task) (builtin.Tools, error) {
 	job := blueprint.Job{Session: core.Session{ID: task.Session}, Run: core.Run{ID: task.Run}}
-	b := &box{open: func(ctx context.Context) (*environment.Machine, error) {
+	b := &box{open: func(ctx context.Context) (opened, error) {
 		if _, err := d.workspaces.Open(ctx, job); err != nil {
 			return nil, err
 		}
-		w, err := d.workspaces.Living(ctx, task.Session)
-		if err != nil {
-			return nil, err
-		}
-		return w.Machine(), nil
+		return d.workspaces.Living(ctx, task.Session)
 	}}
-	m, err := b.machine(ctx)
+	w, err := b.workspace(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return tool.New(tool.Deps{Box: b, Pictures: camera{b, d.blobs}}, tool.Options{Root: m.Workspace()}), nil
+	return tool.New(tool.Deps{Box: b, Pictures: camera{b, d.blobs}}, tool.Options{Root: w.Machine().Workspace()}), nil
 }
 
 func fileDigest(path string) (string, error) {

@@ -107,6 +107,9 @@ func (d Deps) prepare(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 			place.Branch = branchName(s, place.Forget)
 		}
 	}
+	if s.Branch == "" && place.Branch == "" { // a fork: its work so far is another's
+		place.Branch = branchName(s, false)
+	}
 	if place != (Place{}) {
 		if err := d.Sessions.Fix(ctx, v.Job, place); err != nil {
 			return blueprint.Outcome{}, err

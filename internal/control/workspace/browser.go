@@ -53,6 +53,19 @@ func (b Browser) Start(ctx context.Context, argv []string) (stop func(), output 
 	return stop, output, nil
 }
 
+// ServicePorts are those of the recipe's services: one may be a browser.
+func (b Browser) ServicePorts() []int { return servicePorts(b.Machine) }
+
+func servicePorts(m *environment.Machine) []int {
+	var out []int
+	for _, s := range m.Recipe().Services {
+		if s.Port > 0 {
+			out = append(out, s.Port)
+		}
+	}
+	return out
+}
+
 // Dial reaches a TCP port on the machine's loopback.
 func (b Browser) Dial(ctx context.Context, port int) (net.Conn, error) {
 	conn, err := b.Machine.Guest().Tunnel(ctx, port)

@@ -309,6 +309,9 @@ func (m *Manager) Branch(ctx context.Context, id core.SessionID) (b Branched, er
 		}
 		return b, nil
 	}
+	if err := w.Ready(ctx); err != nil {
+		return b, err
+	}
 	snap, err := w.machine.Freeze(ctx, draftOf(s), environment.FreezeOptions{Memory: true, Resume: true, Paused: func(d time.Duration) { b.Paused = d }})
 	if err != nil {
 		return b, w.machine.Explain(ctx, err)

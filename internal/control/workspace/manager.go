@@ -38,6 +38,9 @@ type Deps struct {
 	Aged   func(ctx context.Context, env core.EnvironmentID) *core.WarningData
 	Events Log
 	Log    *slog.Logger
+	// Rebuild builds an environment whose snapshot is damaged, and waits for it.
+	// It may be nil.
+	Rebuild func(ctx context.Context, env core.EnvironmentID, why string) (core.SnapshotID, error)
 	// Idle is how long the sandbox of a session in which nothing happens runs
 	// on; then it is suspended. 0: it is suspended at the end of each run.
 	Idle time.Duration
@@ -150,11 +153,17 @@ func (m *Manager) opened(ctx context.Context, job blueprint.Job) (*Workspace, er
 	w := m.open[job.Session.ID]
 	m.mu.Unlock()
 	if w != nil {
-		if status, err := w.machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
+		status, err := w.machine.Status(ctx)
+		if err == nil && status.State == core.SandboxRunning && !w.broken() {
 			m.touch(job.Session.ID, nil) // before anybody who waits may look for idle ones
 			return w, nil
 		}
 		m.forget(job.Session.ID)
+		if w.broken() { // whoever waited for it was told why; this is another try
+			if err := w.machine.Close(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	s, err := m.d.DB.Session(ctx, job.Session.ID)
 	if err != nil {
@@ -235,6 +244,11 @@ func (m *Manager) puttingAway(ctx context.Context, s core.Session, w *Workspace,
 	start := time.Now()
 	var machine *environment.Machine
 	if w != nil {
+		w.giveUp()
+		if w.broken() { // nobody could write yet: there is nothing to keep
+			m.forget(id)
+			return w.machine.Close(ctx)
+		}
 		machine = w.machine
 		// The files are kept in any case; the mirror has the work as a commit too.
 		if status, err := machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
@@ -395,7 +409,9 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 	case core.SandboxRunning:
 		w.machine = machine
 		if w.place, err = machine.Place(ctx); err != nil {
-			return false, err
+			// Its catching up was cut off: nobody has worked in it.
+			o.m.d.Log.Warn("a sandbox that had not caught up is given up", "session", o.s.ID, "sandbox", row.ID, "err", err)
+			return false, machine.Close(ctx)
 		}
 		return true, o.tell(ctx, core.EventSandbox, core.SandboxData{Sandbox: row.ID, State: core.SandboxRunning, From: "running"})
 	case core.SandboxFrozen:
@@ -444,66 +460,6 @@ func (o *opening) environmentSnapshot(ctx context.Context) (core.SnapshotID, err
 	return env.Snapshot, nil
 }
 
-// launch starts a sandbox from the newest snapshot and catches up.
-func (o *opening) launch(ctx context.Context, w *Workspace) error {
-	start := time.Now()
-	from, fresh := o.s.Snapshot, false
-	if from == "" {
-		var err error
-		if from, err = o.environmentSnapshot(ctx); err != nil {
-			return err
-		}
-		fresh = true
-	}
-	manifest, err := o.m.d.Snapshots.Get(ctx, from)
-	if err != nil {
-		return err
-	}
-	machine, err := o.m.d.Launcher.Launch(ctx, environment.LaunchRequest{
-		Snapshot: from, Purpose: environment.PurposeSession, Owner: string(o.s.ID), Policy: &w.recipe.Network,
-		Limits: w.recipe.Limits, Recipe: &w.recipe, Report: o.phase(ctx), Warn: o.m.warn(ctx, o.job),
-		Environment: o.s.Environment, Draft: o.m.draft(o.s.ID),
-	})
-	if err != nil {
-		return err
-	}
-	w.machine = machine
-	fail := func(err error) error {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-		defer cancel()
-		if closeErr := machine.Close(clean); closeErr != nil {
-			o.m.d.Log.Warn("a sandbox that did not start could not be removed", "sandbox", machine.ID(), "err", closeErr)
-		}
-		return err
-	}
-	moved, err := o.catchUp(ctx, w, manifest, fresh)
-	if err != nil {
-		return fail(err)
-	}
-	if len(w.recipe.Services) > 0 {
-		begin := time.Now()
-		// Services that run from the workspace have the code of before.
-		if _, err := machine.Reload(ctx, moved); err != nil {
-			return fail(err)
-		}
-		o.phase(ctx)(core.Phase{Name: environment.PhaseServices, Duration: time.Since(begin), Detail: names(w.recipe.Services)})
-	}
-	if fresh {
-		if err := machine.IgnoreUntracked(ctx); err != nil {
-			return fail(err)
-		}
-	}
-	if _, err := o.m.d.DB.UpdateSession(ctx, o.s.ID, func(row *core.Session) error {
-		row.Sandbox = machine.ID()
-		return nil
-	}); err != nil {
-		return fail(err)
-	}
-	return o.tell(ctx, core.EventSandbox, core.SandboxData{
-		Sandbox: machine.ID(), State: core.SandboxRunning, Snapshot: from, From: machine.From(), Duration: time.Since(start),
-	})
-}
-
 func names(list []recipe.Service) string {
 	var out strings.Builder
 	for i, s := range list {
@@ -519,10 +475,7 @@ func names(list []recipe.Service) string {
 // files are others now than those the services were started from.
 func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.Manifest, fresh bool) (moved bool, err error) {
 	start := time.Now()
-	place := o.s.Head
-	if place == "" {
-		place = o.s.BaseCommit
-	}
+	place := o.place()
 	branch := o.s.Branch
 	if branch == "" {
 		branch = "drydock/session"

@@ -79,6 +79,14 @@ func (o *Room) Start(ctx context.Context, argv []string) (stop func(), output fu
 	return Browser{o.machine}.Start(ctx, argv)
 }
 
+// ServicePorts implements browser.Services.
+func (o *Room) ServicePorts() []int {
+	if !o.services {
+		return nil
+	}
+	return servicePorts(o.machine)
+}
+
 // Dial reaches a port on the loopback of the room.
 func (o *Room) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return Browser{o.machine}.Dial(ctx, port)

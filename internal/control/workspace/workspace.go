@@ -26,6 +26,8 @@ type Workspace struct {
 	repo    *mirror.Mirror
 	recipe  recipe.Recipe
 	place   string // commit that the sandbox's repository stands on
+
+	catching *catching // nil: it has caught up
 }
 
 // Recipe implements codechange.Workspace.
@@ -41,6 +43,9 @@ func wipRef(id core.SessionID) string { return "refs/drydock/sessions/" + string
 
 // Harvest implements codechange.Workspace.
 func (w *Workspace) Harvest(ctx context.Context) (string, error) {
+	if err := w.Ready(ctx); err != nil {
+		return "", err
+	}
 	got, err := w.machine.Harvest(ctx, w.place)
 	if err != nil {
 		return "", err
@@ -68,6 +73,9 @@ func (w *Workspace) Run(ctx context.Context, cmd codechange.Command) (codechange
 const outputLimit = 512 << 10
 
 func (w *Workspace) run(ctx context.Context, key, shell, dir string, env []string, timeout time.Duration) (codechange.CommandResult, error) {
+	if err := w.Ready(ctx); err != nil {
+		return codechange.CommandResult{}, err
+	}
 	res, err := w.machine.Guest().Run(ctx, guest.Command{
 		Key: key, Argv: []string{"/bin/sh", "-c", shell}, Dir: dir, Env: env, User: w.machine.User(),
 		Timeout: timeout, Merge: true, Limit: outputLimit,
@@ -88,6 +96,9 @@ func (w *Workspace) RunCheck(ctx context.Context, key string, c recipe.Check, fi
 		} else if len(files) > 0 {
 			return codechange.CheckRun{Command: c.Changed, Report: check.Report{Format: c.Report.Kind}}, nil // nothing of its kind was edited
 		}
+	}
+	if err := w.Ready(ctx); err != nil {
+		return codechange.CheckRun{}, err
 	}
 	before, err := w.machine.Untracked(ctx)
 	if err != nil {

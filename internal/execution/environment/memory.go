@@ -367,6 +367,10 @@ type MemoryRequest struct {
 // PhaseMemory is reported by TakeMemory.
 const PhaseMemory = "memory image"
 
+// IsDamaged says whether an error of Launch means that files of the snapshot are
+// missing or are not what they were: another try would end in the same way.
+func IsDamaged(err error) bool { return overlay.IsDamaged(err) }
+
 // MemoryUnfit says why a snapshot whose recipe has services cannot be restored
 // with them running; nil when it can, or when this driver never does.
 func (l *Launcher) MemoryUnfit(ctx context.Context, id core.SnapshotID, r *recipe.Recipe) error {

@@ -48,6 +48,9 @@ type Options struct {
 	Max      int64         // of all snapshots; 0: no bound
 }
 
+// Grace covers the time between a snapshot and the row that refers to it.
+const Grace = 10 * time.Minute
+
 // Collector collects in the background and on request.
 type Collector struct {
 	deps Deps
@@ -63,7 +66,7 @@ func New(deps Deps, opts Options) *Collector {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&opts.Grace, 10 * time.Minute}, {&opts.Interval, 10 * time.Minute}, {&opts.Look, time.Minute}, {&opts.Seldom, 6 * time.Hour}} {
+	}{{&opts.Grace, Grace}, {&opts.Interval, 10 * time.Minute}, {&opts.Look, time.Minute}, {&opts.Seldom, 6 * time.Hour}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}

@@ -27,6 +27,8 @@ const (
 	maxManifest = 1 << 20
 	// MaxLayers is what overlayfs takes, less the upper one.
 	MaxLayers = 499
+	// maxMerged bounds how often a chain can have been made shorter.
+	maxMerged = 1 << 20
 	// MaxLabels bounds a manifest's labels.
 	MaxLabels = 64
 )
@@ -52,10 +54,13 @@ type Manifest struct {
 type Layer struct {
 	Snapshot core.SnapshotID `json:"snapshot,omitempty"`
 	Live     bool            `json:"live,omitempty"` // the one that goes with its memory image
-	Base     string          `json:"base,omitempty"` // digest of a base image
-	Path     string          `json:"path,omitempty"` // of the base image on this host
-	Bytes    int64           `json:"bytes"`
-	Files    int             `json:"files"`
+	// Merged is how many layers, the snapshot's own and those that were below it,
+	// one directory holds since they were merged. 0: its own alone.
+	Merged int    `json:"merged,omitempty"`
+	Base   string `json:"base,omitempty"` // digest of a base image
+	Path   string `json:"path,omitempty"` // of the base image on this host
+	Bytes  int64  `json:"bytes"`
+	Files  int    `json:"files"`
 	// Sum is of names, kinds, owners, sizes and times of everything in it; ""
 	// in manifests of old, and for base images.
 	Sum string `json:"sum,omitempty"`
@@ -204,6 +209,9 @@ func (l Layer) check() error {
 	const op = "snapshot.check"
 	if l.Bytes < 0 || l.Files < 0 {
 		return core.E(op, core.Invalid, nil, "a size is negative")
+	}
+	if l.Merged < 0 || l.Merged == 1 || l.Merged > maxMerged || l.Merged > 0 && (l.Live || l.Snapshot == "") {
+		return core.E(op, core.Invalid, nil, "it cannot be merged from %d", l.Merged)
 	}
 	if l.Snapshot != "" {
 		if l.Base != "" || l.Path != "" {

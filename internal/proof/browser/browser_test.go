@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"image"
 	"image/color"
@@ -141,6 +142,59 @@ func TestPictures(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// withServices is a machine one of whose services is a browser.
+type withServices struct {
+	hostMachine
+	ports  []int
+	starts *int
+}
+
+func (w withServices) ServicePorts() []int { return w.ports }
+
+func (w withServices) Start(ctx context.Context, argv []string) (func(), func() string, error) {
+	*w.starts++
+	return w.hostMachine.Start(ctx, argv)
+}
+
+// A browser that is kept running as a service is used, and runs on.
+func TestRunningBrowserIsUsed(t *testing.T) {
+	need.Chromium(t)
+	machine := hostMachine{t: t, env: append(os.Environ(), "HOME="+t.TempDir())}
+	const port = 29_222
+	stop, output, err := machine.Start(t.Context(), command(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, err := await(t.Context(), machine.Dial, port, output); err != nil {
+		t.Fatal(err)
+	}
+	starts := 0
+	served := withServices{machine, []int{1, port}, &starts}
+	url := site(t)
+	var first Shot
+	for range 3 {
+		shot, err := Picture(t.Context(), served, Request{URL: url + "/base", Width: 640, Height: 480})
+		if err != nil || shot.Title != "Shop" {
+			t.Fatalf("picture of %q, error %v", shot.Title, err)
+		}
+		if first.PNG == nil {
+			first = shot
+		}
+		if !same(first.PNG, shot.PNG) {
+			t.Error("two pictures by one browser differ")
+		}
+	}
+	if starts != 0 {
+		t.Errorf("%d browsers were started beside the one that runs", starts)
+	}
+	// Where no service is a browser, one is started.
+	served.ports = []int{1}
+	if _, err := Picture(t.Context(), served, Request{URL: url + "/base", Width: 640, Height: 480}); err != nil || starts != 1 {
+		t.Errorf("%d browsers were started, error %v", starts, err)
 	}
 }
 

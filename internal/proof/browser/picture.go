@@ -79,14 +79,48 @@ type Browser struct {
 	spare   string // the empty tab it came up with, until a page is put there
 }
 
+// Services are ports of the machine's own services. One of them may be a
+// browser that was kept running: it is used instead of a new one, which takes
+// seconds to come up.
+type Services interface{ ServicePorts() []int }
+
+// askRunning bounds the question whether a service is a browser.
+const askRunning = 500 * time.Millisecond
+
 // With starts a browser, hands it to use and stops it. A browser that does not
 // come up gets a second chance on another port.
 func With(ctx context.Context, m Machine, use func(*Browser) error) error {
+	if s, ok := m.(Services); ok {
+		for _, port := range s.ServicePorts() {
+			if used, err := attach(ctx, m, port, use); used {
+				return err
+			}
+		}
+	}
 	started, err := once(ctx, m, use)
 	if err != nil && !started && core.Is(err, core.Unavailable) && ctx.Err() == nil {
 		_, err = once(ctx, m, use)
 	}
 	return err
+}
+
+// attach uses a browser that runs already, and leaves it running: every page
+// gets a context of its own there.
+func attach(ctx context.Context, m Machine, port int, use func(*Browser) error) (used bool, err error) {
+	ask, cancel := context.WithTimeout(ctx, askRunning)
+	defer cancel()
+	v, err := readVersion(ask, m.Dial, port)
+	if err != nil || v.URL == "" {
+		return false, nil //nolint:nilerr // a service that is no browser
+	}
+	b := &Browser{version: v.Browser, events: make(chan event, 4096)}
+	open, cancelOpen := context.WithTimeout(ctx, askTime)
+	defer cancelOpen()
+	if b.client, err = connect(open, m.Dial, port, v, b.take); err != nil {
+		return false, nil //nolint:nilerr // it does not answer like one
+	}
+	defer b.client.close()
+	return true, use(b)
 }
 
 func once(ctx context.Context, m Machine, use func(*Browser) error) (up bool, err error) {

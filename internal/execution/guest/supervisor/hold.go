@@ -26,7 +26,10 @@ type listener struct {
 
 const (
 	maxListeners = 256
-	probeLimit   = 300 * time.Millisecond // a listener that is there answers at once
+	// gVisor puts listeners back one after the other while processes run
+	// already: on a busy host one that is there may refuse for a moment.
+	probeLimit = 2 * time.Second
+	probePause = 5 * time.Millisecond
 )
 
 // hold is the last call before a memory image is taken.
@@ -268,12 +271,16 @@ func answers(ctx context.Context, l listener) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, l.network, l.address)
-	if err != nil {
-		return false
+	for pause := probePause; ; pause *= 2 {
+		conn, err := d.DialContext(ctx, l.network, l.address)
+		if err == nil {
+			_ = conn.Close()
+			return true
+		}
+		if !sleep(ctx, pause) {
+			return false
+		}
 	}
-	_ = conn.Close()
-	return true
 }
 
 // unready asks every service that is said to be ready, once.

@@ -164,7 +164,7 @@ func (s *Store) CommitMemory(ctx context.Context, id core.SnapshotID, frozen san
 		err = s.sync()
 	}
 	if err != nil {
-		return core.E(op, core.Internal, err, "running state of snapshot %s", id)
+		return trouble(op, core.Internal, err, "running state of snapshot %s", id)
 	}
 	mem.Live, mem.Services = &live, services
 	if err := s.setMemory(ctx, id, mem); err != nil {
@@ -187,7 +187,7 @@ func (s *Store) setMemory(ctx context.Context, id core.SnapshotID, mem *snapshot
 		return err
 	}
 	if err := s.write(s.manifest(id), m); err != nil {
-		return core.E("snapshot.memory", core.Unavailable, err, "manifest of snapshot %s", id)
+		return trouble("snapshot.memory", core.Unavailable, err, "manifest of snapshot %s", id)
 	}
 	_, err = s.deps.Rows.UpdateSnapshot(ctx, id, func(r *core.Snapshot) error {
 		r.Memory = mem != nil

@@ -65,6 +65,7 @@ func (s *Store) look(ctx context.Context) (*view, error) {
 // sake or for a directory of theirs), and memory images.
 type needs struct {
 	dirs   map[string][]string
+	whole  map[core.SnapshotID]bool // for their own sake
 	snaps  map[core.SnapshotID][]string
 	images map[core.SnapshotID][]string
 }
@@ -78,7 +79,7 @@ func note[K comparable](m map[K][]string, key K, by string) {
 // needs of everybody but those whose use leave refuses; nil refuses none. What
 // is younger than grace is needed too.
 func (v *view) needs(grace time.Duration, leave func(snapshot.Use) bool) needs {
-	n := needs{dirs: map[string][]string{}, snaps: map[core.SnapshotID][]string{}, images: map[core.SnapshotID][]string{}}
+	n := needs{dirs: map[string][]string{}, whole: map[core.SnapshotID]bool{}, snaps: map[core.SnapshotID][]string{}, images: map[core.SnapshotID][]string{}}
 	dir := func(path, by string) {
 		note(n.dirs, path, by)
 		if id := v.s.owner(path); id != "" {
@@ -86,6 +87,7 @@ func (v *view) needs(grace time.Duration, leave func(snapshot.Use) bool) needs {
 		}
 	}
 	whole := func(id core.SnapshotID, by string) {
+		n.whole[id] = true
 		note(n.snaps, id, by)
 		for _, l := range v.manifests[id].Layers {
 			dir(v.s.path(l), by)

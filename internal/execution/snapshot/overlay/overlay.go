@@ -10,6 +10,7 @@
 // by anyone is never removed, whatever is interrupted.
 //
 //	DIR/snp_X/upper        the files, exactly as the driver froze them
+//	DIR/snp_X/merged-N     the same and N-1 layers below it in one, see Compact
 //	DIR/snp_X/image        memory of the processes at that moment, if it was taken
 //	DIR/snp_X/live         the same two, taken later of a sandbox that was started
 //	                       from the snapshot
@@ -27,6 +28,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -172,7 +174,7 @@ func (s *Store) Begin(ctx context.Context, d snapshot.Draft) (Pending, error) {
 		}
 	}
 	if err := s.write(s.draft(d.ID), m); err != nil {
-		return Pending{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", d.ID)
+		return Pending{}, trouble(op, core.Unavailable, err, "manifest of snapshot %s", d.ID)
 	}
 	return p, nil
 }
@@ -238,25 +240,25 @@ func (s *Store) complete(ctx context.Context, id core.SnapshotID, image *sandbox
 		return core.Snapshot{}, core.E(op, core.Internal, err, "manifest of snapshot %s", id)
 	}
 	if err := s.seal(&m.Layers[0]); err != nil {
-		return core.Snapshot{}, core.E(op, core.Internal, err, "files of snapshot %s", id)
+		return core.Snapshot{}, trouble(op, core.Internal, err, "files of snapshot %s", id)
 	}
 	use := m.Layers[0]
 	if image != nil {
 		if m.Memory, err = describe(*image); err != nil {
-			return core.Snapshot{}, core.E(op, core.Internal, err, "memory image of snapshot %s", id)
+			return core.Snapshot{}, trouble(op, core.Internal, err, "memory image of snapshot %s", id)
 		}
 	}
 	if _, err := s.paths(m.ID, m.Layers); err != nil {
 		return core.Snapshot{}, err
 	}
 	if err := s.sync(); err != nil {
-		return core.Snapshot{}, core.E(op, core.Unavailable, err, "files of snapshot %s", id)
+		return core.Snapshot{}, trouble(op, core.Unavailable, err, "files of snapshot %s", id)
 	}
 	if err := s.write(s.manifest(id), m); err != nil {
-		return core.Snapshot{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", id)
+		return core.Snapshot{}, trouble(op, core.Unavailable, err, "manifest of snapshot %s", id)
 	}
 	if err := os.Remove(s.draft(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return core.Snapshot{}, core.E(op, core.Unavailable, err, "manifest of snapshot %s", id)
+		return core.Snapshot{}, trouble(op, core.Unavailable, err, "manifest of snapshot %s", id)
 	}
 	return s.deps.Rows.UpdateSnapshot(ctx, id, func(r *core.Snapshot) error {
 		r.State, r.Bytes, r.Memory = core.SnapshotReady, use.Bytes, m.Memory != nil
@@ -328,7 +330,7 @@ func (s *Store) Get(ctx context.Context, id core.SnapshotID) (snapshot.Manifest,
 	}
 	m, err := s.read(s.manifest(id))
 	if err != nil {
-		return m, core.E(op, core.Internal, err, "manifest of snapshot %s", id)
+		return m, core.E(op, core.Internal, &damage{err}, "manifest of snapshot %s", id)
 	}
 	return m, nil
 }
@@ -361,7 +363,7 @@ func (s *Store) paths(id core.SnapshotID, layers []snapshot.Layer) ([]string, er
 	for i, l := range layers {
 		path := s.path(l)
 		if err := s.checkLayer(path, l); err != nil {
-			return nil, core.E("snapshot.layers", core.Unavailable, err, "layer %d of snapshot %s cannot be used", i, id).
+			return nil, core.E("snapshot.layers", core.Unavailable, &damage{err}, "layer %d of snapshot %s cannot be used", i, id).
 				WithHint("build the environment again")
 		}
 		out = append(out, path)
@@ -375,6 +377,8 @@ func (s *Store) path(l snapshot.Layer) string {
 		return l.Path
 	case l.Live:
 		return filepath.Join(s.live(l.Snapshot), "upper")
+	case l.Merged > 0:
+		return filepath.Join(s.into(l.Snapshot), fmt.Sprintf("merged-%d", l.Merged))
 	}
 	return s.upper(l.Snapshot)
 }

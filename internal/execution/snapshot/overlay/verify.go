@@ -32,6 +32,19 @@ const (
 	recheckShare = 100
 )
 
+// damage marks an error that says what is wrong with files of a snapshot.
+type damage struct{ err error }
+
+func (d *damage) Error() string { return d.err.Error() }
+func (d *damage) Unwrap() error { return d.err }
+
+// IsDamaged says whether an error means that files of a snapshot are missing,
+// or are not what they were.
+func IsDamaged(err error) bool {
+	_, ok := errors.AsType[*damage](err)
+	return ok
+}
+
 // checked remembers what was found in order.
 type checked struct {
 	mu     sync.Mutex
@@ -54,12 +67,17 @@ func sealText(l snapshot.Layer) string {
 	if l.Live {
 		return string(l.Snapshot) + "/live"
 	}
+	if l.Merged > 0 {
+		return fmt.Sprintf("%s/merged-%d", l.Snapshot, l.Merged)
+	}
 	return string(l.Snapshot)
 }
 
 // seal measures a layer that was just frozen and marks it.
-func (s *Store) seal(l *snapshot.Layer) error {
-	path := s.path(*l)
+func (s *Store) seal(l *snapshot.Layer) error { return s.sealAt(s.path(*l), l) }
+
+// sealAt is seal for a layer that is not in its place yet.
+func (s *Store) sealAt(path string, l *snapshot.Layer) error {
 	use, sum, err := tree.Fingerprint(path)
 	if err != nil {
 		return err

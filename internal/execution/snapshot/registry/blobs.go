@@ -100,8 +100,9 @@ func (s *Service) compress(ctx context.Context, src source, report func(int64)) 
 			return packed{}, err
 		}
 		out := &sums{h: sha256.New(), w: f}
-		// One goroutine, so that the same content is always the same bytes.
-		z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(4<<20))
+		// Blocks one after another, so that the same content is always the same
+		// bytes; the second goroutine reads and sums meanwhile.
+		z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(2), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(4<<20))
 		if err != nil {
 			return packed{}, err
 		}
