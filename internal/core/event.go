@@ -49,8 +49,9 @@ const (
 	EventComment        EventKind = "comment"
 	EventApproval       EventKind = "approval"
 	EventBudget         EventKind = "budget"
-	EventWarning        EventKind = "warning" // a fall-back was taken, and why
-	EventLog            EventKind = "log"     // output of a build
+	EventSelection      EventKind = "selection" // one of several sessions was picked
+	EventWarning        EventKind = "warning"   // a fall-back was taken, and why
+	EventLog            EventKind = "log"       // output of a build
 	EventBuildState     EventKind = "build.state"
 
 	// EventDelta is never stored: text as it is generated, at most 100 ms of
@@ -182,6 +183,13 @@ type (
 		Path    string    `json:"path,omitempty"`
 		Line    int       `json:"line,omitempty"`
 		Prompt  PromptID  `json:"prompt,omitempty"`
+	}
+	SelectionData struct {
+		Selection SelectionID `json:"selection"`
+		Action    string      `json:"action"` // picked, passed_over
+		Picked    SessionID   `json:"picked"`
+		By        string      `json:"by"`
+		Reason    string      `json:"reason,omitempty"`
 	}
 	BudgetData struct {
 		What  string `json:"what"` // money, wall_clock

@@ -93,8 +93,10 @@ type Session struct {
 	Held        bool          `json:"held,omitempty"` // a stop holds the queue until a person goes on
 	Wait        string        `json:"wait,omitempty"` // what a waiting session waits for: "budget", "approval"
 	Sandbox     SandboxID     `json:"sandbox,omitempty"`
-	Snapshot    SnapshotID    `json:"snapshot,omitempty"` // session snapshot to resume from
+	Snapshot    SnapshotID    `json:"snapshot,omitempty"` // files to go on from; before the first run, the environment's that it must start from
 	Change      ChangeID      `json:"change,omitempty"`
+	Selection   SelectionID   `json:"selection,omitempty"` // that it is a candidate of
+	Seed        int64         `json:"seed,omitempty"`      // for models that take one; its place in the selection
 	Created     time.Time     `json:"created"`
 	Updated     time.Time     `json:"updated"`
 }
@@ -165,6 +167,9 @@ type Change struct {
 	Environment EnvironmentID `json:"environment,omitempty"`
 	Created     time.Time     `json:"created"`
 	Updated     time.Time     `json:"updated"`
+	// Candidate is the selection that has not been decided yet and that this
+	// change is one candidate of. The server works it out whenever it shows one.
+	Candidate SelectionID `json:"candidate,omitempty"`
 }
 
 // Comment is a remark on a change; Path and Line are set on line comments.

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 
+	"drydock/internal/control/selection"
 	"drydock/internal/core"
 	"drydock/internal/delivery/change"
 	"drydock/internal/delivery/forge"
@@ -12,9 +14,11 @@ import (
 
 // changes gives the interface changes and their review.
 type changes struct {
-	s *change.Service
+	s          *change.Service
+	selections *selection.Service
 	// moved hears of a repository whose base has moved.
 	moved func(ctx context.Context, repository string)
+	log   *slog.Logger
 }
 
 var (
@@ -22,10 +26,33 @@ var (
 	_ server.Review  = changes{}
 )
 
-func (c changes) Get(ctx context.Context, ref string) (core.Change, error) { return c.s.Get(ctx, ref) }
+func (c changes) Get(ctx context.Context, ref string) (core.Change, error) {
+	got, err := c.s.Get(ctx, ref)
+	if err != nil {
+		return got, err
+	}
+	one := []core.Change{got}
+	err = c.mark(ctx, one)
+	return one[0], err
+}
 
 func (c changes) List(ctx context.Context, f core.ChangeFilter, page core.Page) ([]core.Change, string, error) {
-	return c.s.List(ctx, f, page)
+	list, next, err := c.s.List(ctx, f, page)
+	if err != nil {
+		return nil, "", err
+	}
+	return list, next, c.mark(ctx, list)
+}
+
+// mark says which changes are candidates of selections.
+func (c changes) mark(ctx context.Context, list []core.Change) error {
+	undecided, err := c.selections.Undecided(ctx)
+	for i := range list {
+		if list[i].State == core.ChangeOpen && list[i].Session != "" {
+			list[i].Candidate = undecided[list[i].Session]
+		}
+	}
+	return err
 }
 
 func (c changes) Commits(ctx context.Context, id core.ChangeID) ([]api.Commit, error) {
@@ -62,11 +89,22 @@ func (c changes) Approve(ctx context.Context, id core.ChangeID, by core.Author, 
 }
 
 func (c changes) Merge(ctx context.Context, id core.ChangeID, by core.Author, method, head string) (core.Change, error) {
-	done, err := c.s.Merge(ctx, forge.MergeRequest{Change: id, By: by, Method: forge.Method(method), Head: head})
-	if err == nil {
-		c.moved(ctx, done.Repository)
+	before, err := c.s.Get(ctx, string(id))
+	if err != nil {
+		return before, err
 	}
-	return done, err
+	if err := c.selections.MayMerge(ctx, before); err != nil {
+		return before, err
+	}
+	done, err := c.s.Merge(ctx, forge.MergeRequest{Change: id, By: by, Method: forge.Method(method), Head: head})
+	if err != nil {
+		return done, err
+	}
+	c.moved(ctx, done.Repository)
+	if err := c.selections.Merged(ctx, done, by); err != nil {
+		c.log.Warn("a merge is taken for a pick later", "change", id, "err", err)
+	}
+	return done, nil
 }
 
 func (c changes) Close(ctx context.Context, id core.ChangeID, by core.Author, _ string) (core.Change, error) {

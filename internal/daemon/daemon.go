@@ -33,6 +33,7 @@ import (
 	"drydock/internal/control/codechange"
 	"drydock/internal/control/event"
 	"drydock/internal/control/proving"
+	"drydock/internal/control/selection"
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
@@ -134,6 +135,7 @@ type Daemon struct {
 	forge      *local.Forge
 	repos      *repositories
 	changes    *change.Service
+	selections *selection.Service
 	crier      *townCrier
 	runtime    snapshot.Runtime
 	git        *gitcmd.Git
@@ -289,6 +291,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 	for _, loop := range []func(context.Context) error{
 		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
 		d.sessions.Run,
+		d.selections.Run,
 		d.denials.run,
 		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
 		func(ctx context.Context) error { d.pool.Run(ctx); return nil },

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
@@ -65,11 +66,28 @@ func (d deliverer) Deliver(ctx context.Context, v codechange.Delivery) (core.Cha
 	if err != nil {
 		return core.Change{}, err
 	}
+	if v.Body, err = d.candidate(ctx, v.Job.Session.ID, v.Body); err != nil {
+		return core.Change{}, err
+	}
 	done, err := d.changes.Deliver(ctx, change.DeliverRequest{
 		Key: v.Key, Session: v.Job.Session.ID, Environment: env.ID, Repository: env.Name, Title: v.Title, Body: v.Body,
 		Base: v.Base, Branch: v.Branch, Head: v.Head, Authors: v.Authors, Evidence: v.Evidence, Verdict: v.Verdict,
 	})
 	return done.Change, err
+}
+
+// candidate marks the change of a session that is one of several.
+func (d deliverer) candidate(ctx context.Context, id core.SessionID, body string) (string, error) {
+	s, err := d.db.Session(ctx, id)
+	if err != nil || s.Selection == "" {
+		return body, err
+	}
+	sel, err := d.db.Selection(ctx, s.Selection)
+	if err != nil || sel.State.Decided() {
+		return body, err
+	}
+	return fmt.Sprintf("%s\n---\nCandidate %d of %d in selection `%s`: one of them is picked (by: %s), the others are closed. Compare them with `drydock selection show %s`; merging this one picks it.\n",
+		body, s.Seed, sel.Sessions, sel.ID, sel.Rule, sel.ID), nil
 }
 
 // townCrier brings what people do to changes into sessions.

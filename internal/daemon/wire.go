@@ -13,6 +13,7 @@ import (
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
 	"drydock/internal/control/proving"
+	"drydock/internal/control/selection"
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
@@ -306,8 +307,14 @@ func (d *Daemon) openControl(context.Context) error {
 	d.sessions, err = session.New(session.Deps{
 		Store: d.db, Log: d.events, Drafted: d.workspaces.Drafted, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Capacity: d.capacity, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, PerUser: d.opts.PerUser, PerEnvironment: d.opts.PerEnv, Model: d.opts.Model, Budget: d.opts.Budget})
+	if err != nil {
+		return err
+	}
 	meter.s, d.crier.s = d.sessions, d.sessions
-	return err
+	d.selections = selection.New(selection.Deps{
+		Store: d.db, Log: d.events, Sessions: d.sessions, Changes: d.changes, Start: d.startOfSelection, Seeded: gateway.Seeds, Logger: d.log,
+	}, selection.Options{})
+	return nil
 }
 
 // tools are what the built-in agent has in the sandbox of its session.

@@ -13,14 +13,14 @@ var sessionTable = table[core.Session]{
 	columns: "id, environment, title, state, reason, owner, owner_name, owner_email, blueprint, agent, model, " +
 		"base, base_commit, branch, head, budget_wall, budget_money, " +
 		"usage_input, usage_cache_read, usage_cache_write, usage_output, usage_calls, cost_known, cost_unknown, " +
-		"active, held, wait, sandbox, snapshot, change_id, created, updated",
+		"active, held, wait, sandbox, snapshot, change_id, selection, seed, created, updated",
 	fields: func(s *core.Session) []any {
 		return []any{
 			&s.ID, &s.Environment, &s.Title, &s.State, &s.Reason, &s.Owner.Handle, &s.Owner.Name, &s.Owner.Email,
 			&s.Blueprint, &s.Agent, &s.Model,
 			&s.Base, &s.BaseCommit, &s.Branch, &s.Head, &s.Budget.WallClock, &s.Budget.Money,
 			&s.Usage.Input, &s.Usage.CacheRead, &s.Usage.CacheWrite, &s.Usage.Output, &s.Usage.Calls, &s.Cost.Known, &s.Cost.Unknown,
-			&s.Active, &s.Held, &s.Wait, &s.Sandbox, &s.Snapshot, &s.Change,
+			&s.Active, &s.Held, &s.Wait, &s.Sandbox, &s.Snapshot, &s.Change, &s.Selection, &s.Seed,
 			stamp{&s.Created},
 			stamp{&s.Updated},
 		}

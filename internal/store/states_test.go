@@ -90,6 +90,14 @@ func TestStoreRefusesEveryEdgeOfWork(t *testing.T) {
 		_, err = db.UpdateChange(ctx, c.ID, func(c *core.Change) error { c.State = to; return nil })
 		return err
 	})
+	walk(t, "selection", core.SelectionTable, func(from, to core.SelectionState) error {
+		s := core.Selection{ID: core.NewSelectionID(), Environment: env.ID, State: from}
+		if err := db.CreateSelection(ctx, s, ""); err != nil {
+			return err
+		}
+		_, err := db.UpdateSelection(ctx, s.ID, func(s *core.Selection) error { s.State = to; return nil })
+		return err
+	})
 	walk(t, "approval", core.ApprovalTable, func(from, to core.ApprovalState) error {
 		a := store.Approval{ID: core.NewApprovalID(), State: from}
 		if err := db.CreateApproval(ctx, a); err != nil {

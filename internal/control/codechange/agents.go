@@ -146,7 +146,7 @@ func (d Deps) task(ctx context.Context, v *blueprint.Visit) (agent.Task, error) 
 	return agent.Task{
 		Session: s.ID, Prompt: v.Job.Prompt.ID, Run: v.Job.Run.ID, Attempt: v.Attempt,
 		Node: fmt.Sprintf("%s.%d", v.Node, v.Number), Author: v.Job.Prompt.Author,
-		Model: s.Model, Goal: v.Job.Prompt.Text, Brief: text(v, keyBrief), Rules: list, Earlier: earlier,
+		Model: s.Model, Seed: s.Seed, Goal: v.Job.Prompt.Text, Brief: text(v, keyBrief), Rules: list, Earlier: earlier,
 		MaxTurns: v.Spec.Turns,
 	}, nil
 }

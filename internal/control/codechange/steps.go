@@ -103,12 +103,11 @@ func (d Deps) prepare(ctx context.Context, v *blueprint.Visit) (blueprint.Outcom
 			return blueprint.Outcome{}, err
 		}
 		place.Base, place.BaseCommit = base, commit
-		if s.Branch == "" || place.Forget {
-			place.Branch = branchName(s, place.Forget)
-		}
 	}
-	if s.Branch == "" && place.Branch == "" { // a fork: its work so far is another's
-		place.Branch = branchName(s, false)
+	// The base may be fixed before the first run (of a fork, of a candidate); the
+	// branch never is.
+	if s.Branch == "" || place.Forget {
+		place.Branch = branchName(s, place.Forget)
 	}
 	if place != (Place{}) {
 		if err := d.Sessions.Fix(ctx, v.Job, place); err != nil {

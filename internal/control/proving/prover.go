@@ -86,7 +86,11 @@ func (p *Prover) Prove(ctx context.Context, req codechange.ProofRequest) (codech
 	if err != nil {
 		return codechange.Proof{}, err
 	}
-	ex, err := p.exam(ctx, s.Environment, repo, req.Base, req.Head, authors)
+	from, err := p.snapshot(ctx, s)
+	if err != nil {
+		return codechange.Proof{}, err
+	}
+	ex, err := p.exam(ctx, s.Environment, from, repo, req.Base, req.Head, authors)
 	if err != nil {
 		return codechange.Proof{}, err
 	}
@@ -121,17 +125,37 @@ func (p *Prover) authors(ctx context.Context, id core.SessionID) ([]string, erro
 	return out, nil
 }
 
+// snapshot is what the rooms of a session's proof are made from: the newest of
+// its environment, or that of its selection, so that candidates are proven
+// alike.
+func (p *Prover) snapshot(ctx context.Context, s core.Session) (core.SnapshotID, error) {
+	if s.Selection != "" {
+		sel, err := p.d.DB.Selection(ctx, s.Selection)
+		if err != nil {
+			return "", err
+		}
+		if snap, err := p.d.DB.Snapshot(ctx, sel.Snapshot); err == nil && snap.State == core.SnapshotReady && !sel.State.Decided() {
+			return snap.ID, nil
+		}
+	}
+	env, err := p.d.DB.Environment(ctx, string(s.Environment))
+	if err != nil {
+		return "", err
+	}
+	if env.Snapshot == "" {
+		return "", core.E("proving.exam", core.Unavailable, nil, "environment %s has no good build", env.Name).
+			WithHint("build it: drydock env build %s", env.Source)
+	}
+	return env.Snapshot, nil
+}
+
 // exam turns the base's recipe into a request.
-func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, repo *mirror.Mirror, base, head string, authors []string) (exam.Exam, error) {
+func (p *Prover) exam(ctx context.Context, envID core.EnvironmentID, from core.SnapshotID, repo *mirror.Mirror, base, head string, authors []string) (exam.Exam, error) {
 	env, err := p.d.DB.Environment(ctx, string(envID))
 	if err != nil {
 		return exam.Exam{}, err
 	}
-	if env.Snapshot == "" {
-		return exam.Exam{}, core.E("proving.exam", core.Unavailable, nil, "environment %s has no good build", env.Name).
-			WithHint("build it: drydock env build %s", env.Source)
-	}
-	snap, err := p.d.DB.Snapshot(ctx, env.Snapshot)
+	snap, err := p.d.DB.Snapshot(ctx, from)
 	if err != nil {
 		return exam.Exam{}, err
 	}

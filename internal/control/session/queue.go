@@ -44,8 +44,7 @@ func (s *Service) Create(ctx context.Context, req core.NewSession) (session core
 			}
 		}
 		if env.Snapshot == "" {
-			return core.E("session.create", core.Conflict, nil, "environment %s has no good build yet", env.Name).
-				WithHint("build it with `drydock env build %s`", env.Source)
+			return noBuild(env)
 		}
 		session = s.fresh(env, req)
 		if err := tx.CreateSession(ctx, session, req.Prompt.ClientID); err != nil {
@@ -67,6 +66,11 @@ func (s *Service) Create(ctx context.Context, req core.NewSession) (session core
 	}
 	s.wake()
 	return session, prompt, nil
+}
+
+func noBuild(env core.Environment) error {
+	return core.E("session.create", core.Conflict, nil, "environment %s has no good build yet", env.Name).
+		WithHint("build it with `drydock env build %s`", env.Source)
 }
 
 func (s *Service) fresh(env core.Environment, req core.NewSession) core.Session {
@@ -299,7 +303,12 @@ func (s *Service) Resume(ctx context.Context, id core.SessionID, req core.NewPro
 }
 
 // Archive makes a session read-only; queued prompts are removed.
-func (s *Service) Archive(ctx context.Context, id core.SessionID, by core.Author) (session core.Session, err error) {
+func (s *Service) Archive(ctx context.Context, id core.SessionID, by core.Author) (core.Session, error) {
+	return s.ArchiveFor(ctx, id, by, "")
+}
+
+// ArchiveFor is Archive with a reason.
+func (s *Service) ArchiveFor(ctx context.Context, id core.SessionID, by core.Author, reason string) (session core.Session, err error) {
 	err = s.db.Tx(ctx, func(tx *store.Tx) error {
 		session, err = tx.Session(ctx, id)
 		if err != nil || session.State == core.SessionArchived {
@@ -326,7 +335,7 @@ func (s *Service) Archive(ctx context.Context, id core.SessionID, by core.Author
 				return err
 			}
 		}
-		session, err = s.setSession(ctx, tx, id, by.Handle, core.SessionArchived, "archived by "+nameOf(by), func(s *core.Session) { s.Held = false })
+		session, err = s.setSession(ctx, tx, id, by.Handle, core.SessionArchived, because("archived by "+nameOf(by), reason), func(s *core.Session) { s.Held = false })
 		return err
 	})
 	return session, err

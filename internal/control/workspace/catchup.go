@@ -71,7 +71,8 @@ type start struct {
 	fresh    bool // from the environment, not from the session's own
 }
 
-// begin chooses it: the session's own snapshot, or the environment's.
+// begin chooses it: the session's own snapshot, or the environment's. A session
+// may have been made with the environment's to start from.
 func (o *opening) begin(ctx context.Context) (s start, err error) {
 	if s.from = o.s.Snapshot; s.from == "" {
 		if s.from, err = o.environmentSnapshot(ctx); err != nil {
@@ -80,6 +81,7 @@ func (o *opening) begin(ctx context.Context) (s start, err error) {
 		s.fresh = true
 	}
 	s.manifest, err = o.m.d.Snapshots.Get(ctx, s.from)
+	s.fresh = s.fresh || err == nil && s.manifest.Session == ""
 	return s, err
 }
 
@@ -117,6 +119,7 @@ func (o *opening) machine(ctx context.Context, w *Workspace) (s start, m *enviro
 			if _, buildErr := o.m.d.Rebuild(ctx, o.s.Environment, err.Error()); buildErr != nil {
 				return s, nil, core.E(op, core.KindOf(buildErr), buildErr, "snapshot %s is damaged, and the environment could not be built again", s.from)
 			}
+			o.s.Snapshot = "" // a session that was to start from it takes the new one
 		}
 	}
 }

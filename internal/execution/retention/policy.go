@@ -45,6 +45,15 @@ func Uses(ctx context.Context, db *store.DB, p Policy, now time.Time) ([]snapsho
 			out = append(out, use)
 		}
 	}
+	live, err := db.LiveSelections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, sel := range live {
+		if sel.State == core.SelectionOpen { // its sessions start and are proven from it
+			out = append(out, snapshot.Use{By: "selection " + string(sel.ID), Snapshot: sel.Snapshot, Memory: true})
+		}
+	}
 	envs, err := allEnvironments(ctx, db)
 	if err != nil {
 		return nil, err

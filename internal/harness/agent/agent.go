@@ -26,6 +26,7 @@ type Task struct {
 	Author  core.Author
 
 	Model   string
+	Seed    int64    // for models that take one; 0 is none
 	Goal    string   // what the person asked
 	Brief   string   // what the blueprint adds: base, checks, failures to repair
 	Rules   []Rule   // AGENTS.md and friends

@@ -166,6 +166,16 @@ func (g *Gateway) Scripted(name string) bool {
 	return err == nil && r.scripted
 }
 
+// Seeds reports whether a model name leads to a provider that takes a seed.
+func (g *Gateway) Seeds(name string) bool {
+	r, err := g.route(name)
+	if err != nil {
+		return false
+	}
+	s, ok := r.client.(Seeded)
+	return ok && s.Seeded()
+}
+
 // Limits implements Completer.
 func (g *Gateway) Limits(name string) (window, output int, known bool) {
 	r, err := g.route(name)

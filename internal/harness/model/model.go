@@ -68,6 +68,9 @@ type Request struct {
 	Tools     []Tool    `json:"tools"`
 	MaxTokens int       `json:"max_tokens"`
 	Effort    string    `json:"effort,omitempty"` // "low", "medium", "high"...; "" is the provider's default
+	// Seed tells requests from otherwise equal ones, for providers that are
+	// Seeded; 0 is none. The others leave it out.
+	Seed int64 `json:"seed,omitempty"`
 
 	// The gateway sets these for the provider.
 	Attempt  int    `json:"-"` // 0 for the first try of this request

@@ -17,6 +17,11 @@ type Labelled interface {
 	Scripted() bool
 }
 
+// Seeded is a Provider that passes Request.Seed on.
+type Seeded interface {
+	Seeded() bool
+}
+
 // Vendor is a Provider that knows whose prices hold for it, whatever name it
 // was configured under; "" when it does not.
 type Vendor interface {

@@ -23,7 +23,8 @@ func (a *app) newChange() *cobra.Command {
 	cmd.Long = `Changes: look at proposed work, approve, merge.
 
 Where a command wants a CHANGE, it takes ENVIRONMENT#NUMBER, the number alone
-when only one repository has it, or the identifier.`
+when only one repository has it, or the identifier. An open change that is one
+of several for the same task is listed as "candidate": see drydock selection.`
 	return cmd
 }
 
@@ -74,7 +75,11 @@ func (a *app) changeList(ctx context.Context, c *client.Client, o changeListOpti
 		return cell
 	}
 	return list(a, items, "No changes.", t, func(ch core.Change) []string {
-		return []string{changeRef(ch, names), string(ch.State), render.Words(first(ch.Verdict, "-")), ch.Title, authors(ch.Authors), a.ago(ch.Updated)}
+		state := string(ch.State)
+		if ch.Candidate != "" {
+			state = "candidate"
+		}
+		return []string{changeRef(ch, names), state, render.Words(first(ch.Verdict, "-")), ch.Title, authors(ch.Authors), a.ago(ch.Updated)}
 	})
 }
 

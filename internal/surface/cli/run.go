@@ -20,6 +20,8 @@ type runOptions struct {
 	time                          time.Duration
 	wait, detach                  bool
 	clientID, pictures            string
+	bestOf                        int
+	pick                          string
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -33,13 +35,36 @@ and returns, unless --wait is given.
 
 A TASK of "-" is read from standard input. With a single environment, -e may be
 left out. --wait ends with 0 when a change (or an answer) was delivered, 3 when
-the work was handed over to a person, 1 when it failed.`,
+the work was handed over to a person, 1 when it failed.
+
+--best-of N gives the task to N sessions that start from the same commit and
+snapshot, with seeds 1 to N for models that take one (OpenAI's and compatible
+ones; Anthropic's take none and differ by chance) and the models of --model in
+turn. Each is proven as usual; "drydock selection show" compares them. --pick
+says who picks one: "person" (the default), or by a rule, which picks a proven
+one or none: "first-proven" (the others are stopped), "smallest" (fewest changed
+lines), "cheapest", "fastest". The others' changes are closed and their sessions
+archived. --budget is then of the whole and divided evenly, --time of each
+session. --wait ends with 0 when one is picked or a person has a proven one to
+pick, 3 when none is proven.`,
 		Example: `  drydock run -e shop "the total ignores the discount; add a test"
   drydock run -e shop --wait --json - < task.md | jq .change
   drydock run -e shop --base release-2 --budget 1.50 --time 30m "raise the go version"
-  drydock run -e shop --detach "write the changelog"`,
+  drydock run -e shop --detach "write the changelog"
+  drydock run -e shop --best-of 3 --pick smallest --wait "the total is wrong"
+  drydock run -e shop --best-of 4 --model openai/gpt-5,anthropic/claude-opus-4-5 "the total is wrong"  # drydock selection show last`,
 		Args:              between(1, -1, "TASK"),
 		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			best := cmd.Flags().Changed("best-of")
+			switch {
+			case best && (o.bestOf < core.MinSelection || o.bestOf > core.MaxSelection):
+				return core.E("cli.usage", core.Invalid, nil, "--best-of %d is not %d to %d", o.bestOf, core.MinSelection, core.MaxSelection)
+			case !best && o.pick != "":
+				return core.E("cli.usage", core.Invalid, nil, "--pick without --best-of: there is nothing to pick from").WithHint("add --best-of 3")
+			}
+			return nil
+		},
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.startRun(ctx, c, strings.Join(args, " "), o)
 		}),
@@ -49,7 +74,7 @@ the work was handed over to a person, 1 when it failed.`,
 	f.StringVar(&o.title, "title", "", "title of the session (default: first line of the task)")
 	f.StringVar(&o.blueprint, "blueprint", "", "blueprint (default code-change)")
 	f.StringVar(&o.agent, "agent", "", "agent (default builtin)")
-	f.StringVar(&o.model, "model", "", "model (default that of the configuration)")
+	f.StringVar(&o.model, "model", "", "model (default that of the configuration); with --best-of several, with commas")
 	f.StringVar(&o.base, "base", "", "branch the work is for (default that of the environment)")
 	f.StringVar(&o.budget, "budget", "", "US dollars the session may spend, e.g. 2.50")
 	f.DurationVar(&o.time, "time", 0, "how long the session may work, e.g. 30m")
@@ -57,7 +82,11 @@ the work was handed over to a person, 1 when it failed.`,
 	f.BoolVarP(&o.detach, "detach", "d", false, "do not show the work, also on a terminal")
 	f.StringVar(&o.clientID, "client-id", "", "identifier of this request: giving it again is not a second session")
 	f.StringVar(&o.pictures, "pictures", "", "save pictures into this directory")
+	f.IntVar(&o.bestOf, "best-of", 0, "give the task to so many sessions, 2 to 10, one of which is picked")
+	f.StringVar(&o.pick, "pick", "", "who picks with --best-of: person, first-proven, smallest, cheapest, fastest")
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
+	cmd.MarkFlagsMutuallyExclusive("best-of", "pictures")
+	_ = cmd.RegisterFlagCompletionFunc("pick", cobra.FixedCompletions([]string{"person", "first-proven", "smallest", "cheapest", "fastest"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("env", a.completeEnvironments)
 	return cmd
 }
@@ -75,6 +104,9 @@ func (a *app) startRun(ctx context.Context, c *client.Client, task string, o run
 		if o.env, err = onlyEnvironment(ctx, c); err != nil {
 			return err
 		}
+	}
+	if o.bestOf > 0 {
+		return a.startBest(ctx, c, task, budget, o)
 	}
 	made, err := c.CreateSession(ctx, api.CreateSession{
 		Environment: o.env, Prompt: task, Title: o.title, Blueprint: o.blueprint, Agent: o.agent,

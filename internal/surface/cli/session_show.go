@@ -100,7 +100,7 @@ func (a *app) sessionPairs(ctx context.Context, c *client.Client, s core.Session
 		[2]string{"session", string(s.ID)}, [2]string{"title", s.Title}, [2]string{"state", state},
 		[2]string{"environment", names(s.Environment)}, [2]string{"owner", render.Person(s.Owner)},
 		[2]string{"blueprint", s.Blueprint}, [2]string{"agent", s.Agent}, [2]string{"model", s.Model},
-		[2]string{"base", s.Base}, [2]string{"branch", s.Branch}, [2]string{"head", render.Short(s.Head)},
+		[2]string{"selection", string(s.Selection)}, [2]string{"base", s.Base}, [2]string{"branch", s.Branch}, [2]string{"head", render.Short(s.Head)},
 		[2]string{"change", change}, [2]string{"budget", budget}, [2]string{"spent", spent},
 		[2]string{"sandbox", string(s.Sandbox)}, [2]string{"created", a.ago(s.Created)}, [2]string{"updated", a.ago(s.Updated)},
 	)

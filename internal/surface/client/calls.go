@@ -70,6 +70,37 @@ func (c *Client) CreateSession(ctx context.Context, req api.CreateSession) (api.
 	return v, err
 }
 
+// CreateSelection makes a selection, with the same care as CreateSession.
+func (c *Client) CreateSelection(ctx context.Context, req api.CreateSelection) (api.SelectionDetail, error) {
+	if req.ClientID == "" {
+		req.ClientID = NewClientID()
+	}
+	v, err := post[api.SelectionDetail](ctx, c, "/selections", req)
+	if core.Is(err, core.Unavailable) && ctx.Err() == nil {
+		v, err = post[api.SelectionDetail](ctx, c, "/selections", req)
+	}
+	return v, err
+}
+
+// SelectionQuery narrows a list of selections.
+type SelectionQuery struct{ Environment, State, Owner string }
+
+func (c *Client) Selections(ctx context.Context, f SelectionQuery, p Page) (api.List[core.Selection], error) {
+	q := pageQuery(p)
+	set(q, "environment", f.Environment)
+	set(q, "state", f.State)
+	set(q, "owner", f.Owner)
+	return get[api.List[core.Selection]](ctx, c, "/selections", q)
+}
+
+func (c *Client) Selection(ctx context.Context, id core.SelectionID) (api.SelectionDetail, error) {
+	return get[api.SelectionDetail](ctx, c, "/selections/"+seg(string(id)), nil)
+}
+
+func (c *Client) Pick(ctx context.Context, id core.SelectionID, session core.SessionID) (api.SelectionDetail, error) {
+	return post[api.SelectionDetail](ctx, c, "/selections/"+seg(string(id))+"/pick", api.Pick{Session: string(session)})
+}
+
 // SessionQuery narrows a list of sessions.
 type SessionQuery struct {
 	Environment, State, Owner, Text string

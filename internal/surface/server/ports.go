@@ -22,6 +22,7 @@ type Deps struct {
 	Sessions     Sessions
 	Prompts      Prompts
 	Steering     Steering
+	Selections   Selections
 	Forks        Forks
 	Drafts       Drafts
 	Workspaces   Workspaces

@@ -12,6 +12,7 @@ func (s *Server) routes() {
 	s.miscRoutes()
 	s.sessionRoutes()
 	s.promptRoutes()
+	s.selectionRoutes()
 	s.streamRoutes()
 	s.environmentRoutes()
 	s.snapshotRoutes()

@@ -44,29 +44,30 @@ var (
 type World struct {
 	Script func(w *World, r *Run)
 
-	mu        sync.Mutex
-	now       time.Time
-	ids       map[string]int
-	envs      []core.Environment
-	pinned    map[core.EnvironmentID]string // who went back to an earlier snapshot
-	builds    []core.Build
-	snaps     []core.Snapshot
-	sessions  []core.Session
-	prompts   []core.Prompt
-	runs      []core.Run
-	attempts  []core.Attempt
-	changes   []core.Change
-	comments  []core.Comment
-	approved  []core.ChangeApproval
-	approvals []api.Approval
-	tokens    map[string]api.CreatedToken
-	users     map[string]core.Author
-	evidence  map[core.EvidenceID][]byte
-	blobs     map[string][]byte
-	logs      map[string][]core.Event
-	wake      chan struct{} // closed and replaced at every new event
-	stops     map[core.SessionID]context.CancelCauseFunc
-	clientIDs map[string]core.PromptID
+	mu         sync.Mutex
+	now        time.Time
+	ids        map[string]int
+	envs       []core.Environment
+	pinned     map[core.EnvironmentID]string // who went back to an earlier snapshot
+	builds     []core.Build
+	snaps      []core.Snapshot
+	sessions   []core.Session
+	prompts    []core.Prompt
+	runs       []core.Run
+	attempts   []core.Attempt
+	changes    []core.Change
+	comments   []core.Comment
+	approved   []core.ChangeApproval
+	approvals  []api.Approval
+	tokens     map[string]api.CreatedToken
+	selections []core.Selection
+	users      map[string]core.Author
+	evidence   map[core.EvidenceID][]byte
+	blobs      map[string][]byte
+	logs       map[string][]core.Event
+	wake       chan struct{} // closed and replaced at every new event
+	stops      map[core.SessionID]context.CancelCauseFunc
+	clientIDs  map[string]core.PromptID
 
 	ctx    context.Context //nolint:containedctx // the life of the agents
 	cancel context.CancelFunc
@@ -105,7 +106,7 @@ func (w *World) Close() {
 // Deps are the world as the server wants it.
 func (w *World) Deps() server.Deps {
 	return server.Deps{
-		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w},
+		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
 		Workspaces: sessions{w}, Terminals: sessions{w}, Events: w, Environments: environments{w}, Snapshots: snapshots{w},
 		Sandboxes: sandboxes{w}, Capacity: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
 		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w},

@@ -124,7 +124,7 @@ State only what the record shows. Do not address anybody.`
 func (w *work) summarise(ctx context.Context, drop int) (string, core.Usage, core.Cost) {
 	record := w.record(drop)
 	req := model.Request{
-		Model: w.task.Model, System: summaryTask, MaxTokens: min(w.maxTokens(), 8000),
+		Model: w.task.Model, System: summaryTask, MaxTokens: min(w.maxTokens(), 8000), Seed: w.task.Seed,
 		Messages: []model.Message{{Role: model.User, Blocks: []model.Block{textBlock(record)}}},
 	}
 	resp, err := w.agent.deps.Model.Complete(ctx, w.caller(), req, nil)

@@ -115,7 +115,7 @@ func (w *work) loop(ctx context.Context) (agent.Result, error) {
 func (w *work) ask(ctx context.Context) (_ agent.Result, done bool, _ error) {
 	req := model.Request{
 		Model: w.task.Model, System: w.st.system, Messages: w.st.messages(), Tools: w.tools.Offer(),
-		MaxTokens: w.maxTokens(), Effort: w.agent.opts.Effort,
+		MaxTokens: w.maxTokens(), Effort: w.agent.opts.Effort, Seed: w.task.Seed,
 	}
 	resp, err := w.agent.deps.Model.Complete(ctx, w.caller(), req, w.delta)
 	if ctx.Err() != nil {

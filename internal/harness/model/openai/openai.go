@@ -81,6 +81,9 @@ func (p *Provider) Vendor() string {
 	return ""
 }
 
+// Seeded implements model.Seeded.
+func (*Provider) Seeded() bool { return true }
+
 // Stream implements model.Provider.
 func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (model.Response, error) {
 	if _, ok := p.plain.Load(req.Model); ok && len(req.Tools) > 0 {
@@ -135,6 +138,9 @@ func (p *Provider) params(req model.Request) sdk.ChatCompletionNewParams {
 		}
 	} else {
 		out.MaxTokens = sdk.Int(int64(req.MaxTokens))
+	}
+	if req.Seed != 0 {
+		out.Seed = sdk.Int(req.Seed)
 	}
 	if req.Effort != "" {
 		out.ReasoningEffort = shared.ReasoningEffort(req.Effort)

@@ -25,7 +25,7 @@ func text(s string) model.Block { return model.Block{Kind: model.Text, Text: s} 
 func TestRequest(t *testing.T) {
 	srv := modeltest.Serve(t, modeltest.OpenAI{}.Reply(model.EndTurn, core.Usage{}, text("ok")))
 	req := modeltest.Ask()
-	req.Effort, req.CacheKey = "low", "ses_1"
+	req.Effort, req.CacheKey, req.Seed = "low", "ses_1", 3
 	req.Messages = []model.Message{
 		{Role: model.User, Blocks: []model.Block{text("task"), {Kind: model.Image, MediaType: "image/png", Data: []byte("png")}}},
 		{Role: model.Assistant, Blocks: []model.Block{
@@ -48,7 +48,7 @@ func TestRequest(t *testing.T) {
 		t.Fatalf("path %s, authorization %q", got.Path, got.Header.Get("Authorization"))
 	}
 	const png = `{"type":"image_url","image_url":{"url":"data:image/png;base64,cG5n"}}`
-	want := `{"model":"test-model","max_tokens":1000,"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low",
+	want := `{"model":"test-model","max_tokens":1000,"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low","seed":3,
 		"tools":[{"type":"function","function":{"name":"run","description":"Runs.","parameters":{"type":"object","properties":{"command":{"type":"string"}},"required":["command"],"additionalProperties":false}}}],
 		"messages":[
 		 {"role":"system","content":"You are a test."},

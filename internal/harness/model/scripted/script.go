@@ -32,6 +32,7 @@ type Script struct {
 type When struct {
 	Prompt  *Text `yaml:"prompt,omitempty"`
 	Message *Text `yaml:"message,omitempty"`
+	Seed    int64 `yaml:"seed,omitempty"` // of the request; 0 fits any
 }
 
 // Text is a condition on a text; all that is given must hold.

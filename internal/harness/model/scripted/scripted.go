@@ -45,10 +45,13 @@ func New(files ...*File) *Provider {
 // Scripted implements model.Labelled.
 func (*Provider) Scripted() bool { return true }
 
+// Seeded implements model.Seeded.
+func (*Provider) Seeded() bool { return true }
+
 // Stream implements model.Provider.
 func (p *Provider) Stream(ctx context.Context, req model.Request, onDelta func(model.Delta)) (model.Response, error) {
 	conv := read(req)
-	st, err := p.locate(req.Model, conv)
+	st, err := p.locate(req.Model, req.Seed, conv)
 	if len(req.Tools) == 0 {
 		return summary(p.script(st.Script), conv), nil
 	}
@@ -99,7 +102,7 @@ func (p *Provider) script(name string) *Script {
 }
 
 // locate finds where the conversation stands, or the script that begins it.
-func (p *Provider) locate(modelName string, c conversation) (state, error) {
+func (p *Provider) locate(modelName string, seed int64, c conversation) (state, error) {
 	if c.signature != "" {
 		var st state
 		raw, ok := strings.CutPrefix(c.signature, signaturePrefix)
@@ -113,6 +116,9 @@ func (p *Provider) locate(modelName string, c conversation) (state, error) {
 	}
 	for _, s := range p.scripts {
 		if modelName != "" && modelName != s.Name {
+			continue
+		}
+		if s.When.Seed != 0 && s.When.Seed != seed {
 			continue
 		}
 		if s.When.Prompt.holds(c.prompt) && s.When.Message.holds(c.first) {

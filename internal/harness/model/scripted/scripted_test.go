@@ -368,3 +368,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestSeedsTellRequestsApart(t *testing.T) {
+	p := parse(t, `
+scripts:
+  - {name: second, when: {seed: 2}, answers: [{say: two}]}
+  - {name: any, answers: [{say: one}]}
+`)
+	for seed, want := range map[int64]string{0: "one", 1: "one", 2: "two"} {
+		k := begin(t, p, "anything")
+		k.req.Seed = seed
+		r := k.must()
+		if got := r.Blocks[len(r.Blocks)-1].Text; got != want {
+			t.Errorf("seed %d: %q, want %q", seed, got, want)
+		}
+	}
+}

@@ -204,6 +204,8 @@ func (s *Session) rare(ev core.Event) {
 		s.approval(ev)
 	case core.EventBudget:
 		s.budget(ev)
+	case core.EventSelection:
+		s.selection(Decode[core.SelectionData](ev))
 	case core.EventWarning:
 		s.warning(Decode[core.WarningData](ev))
 	}

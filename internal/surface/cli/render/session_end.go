@@ -271,6 +271,16 @@ func (s *Session) change(d core.ChangeData) {
 	s.line(2, mark+" change "+st.Bold(fmt.Sprintf("#%d", d.Number))+" "+Words(d.Action)+by+title)
 }
 
+func (s *Session) selection(d core.SelectionData) {
+	st := s.o.Style
+	s.head()
+	if d.Action == "picked" {
+		s.line(2, st.Good()+" "+Line(d.Reason)+" in "+Line(string(d.Selection)))
+		return
+	}
+	s.line(2, st.Dim("not picked in "+Line(string(d.Selection))+": that is session "+Line(string(d.Picked))+", "+Line(d.Reason)))
+}
+
 func (s *Session) comment(d core.CommentData) {
 	st := s.o.Style
 	s.head()
