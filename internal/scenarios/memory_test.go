@@ -22,12 +22,12 @@ import (
 
 // lively is the tiny repository with a service that counts, so that one sees
 // whether its process went on or began anew.
-func lively(t *testing.T, limits string) string {
+func lively(t *testing.T) string {
 	t.Helper()
 	return tinyRepo(t, func(files map[string]string) {
 		files["drydock.yaml"] = tinyRecipe + `services:
   count: {run: "cd /; n=0; while :; do n=$((n+1)); echo $n >/tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.1; done", ready: "test -s /tmp/count"}
-` + limits
+`
 	})
 }
 
@@ -104,7 +104,7 @@ func TestSuspendedSession(t *testing.T) {
 		Script: scripts(mendHello(kept), mend("bye", "farewell", "bye", "By, $1", "Bye, $1", remembers)), MaxSessions: 8,
 		Change: func(o *daemon.Options) { o.IdleAfter = 2 * time.Second },
 	})
-	env := d.BuildEnvironment(t, lively(t, ""))
+	env := d.BuildEnvironment(t, lively(t))
 	first := d.Run(t, env, "Mend the greeting")
 	proven(t, first, "ana", 1)
 	id, c := first.Session.ID, d.Client(t, "ana")
@@ -204,15 +204,13 @@ func number(t *testing.T, s string) int {
 }
 
 const slowly = `      - calls: [{tool: run, input: {command: "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.5; done; echo remembered > notes.tmp"}}]
-        expect: []
 `
 
 // TestForkWhileItWorks forks a session in the middle of a tool call, more than
 // once, and once nobody waits for the answer.
 func TestForkWhileItWorks(t *testing.T) {
-	slow := strings.Replace(slowly, "        expect: []\n", "", 1)
-	d := testkit.Start(t, testkit.Options{Script: scripts(mendHello(slow)), MaxSessions: 4})
-	env := d.BuildEnvironment(t, lively(t, ""))
+	d := testkit.Start(t, testkit.Options{Script: scripts(mendHello(slowly)), MaxSessions: 4})
+	env := d.BuildEnvironment(t, lively(t))
 	c := d.Client(t, "ana")
 	made, err := c.CreateSession(t.Context(), api.CreateSession{Environment: env.Name, Prompt: "Mend the greeting"})
 	if err != nil {
@@ -259,13 +257,12 @@ func TestForkWhileItWorks(t *testing.T) {
 // TestLifetime: a sandbox close to the end of its lifetime is kept before, and
 // people are told; the work goes on.
 func TestLifetime(t *testing.T) {
-	slow := strings.Replace(slowly, "        expect: []\n", "", 1)
-	slow = strings.Replace(slow, "sleep 0.5; done", "sleep 6; done", 1)
+	slow := strings.Replace(slowly, "sleep 0.5; done", "sleep 7; done", 1)
 	d := testkit.Start(t, testkit.Options{
 		Script: scripts(mendHello(slow)), MaxSessions: 4,
-		Change: func(o *daemon.Options) { o.IdleAfter = 10 * time.Second },
+		Change: func(o *daemon.Options) { o.IdleAfter, o.Limits.Lifetime = 10*time.Second, 45*time.Second },
 	})
-	env := d.BuildEnvironment(t, lively(t, "limits: {lifetime: 40s}\n"))
+	env := d.BuildEnvironment(t, lively(t))
 	c := d.Client(t, "ana")
 	made, err := c.CreateSession(t.Context(), api.CreateSession{Environment: env.Name, Prompt: "Mend the greeting"})
 	if err != nil {
