@@ -259,30 +259,47 @@ func benchBuild(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var cold, byHand, cached, asked series
+	var scratch, byHand, cached, asked, changed, locked series
 	spent := newParts()
 	n := 0
-	err = turns(ctx, b.times(7, 2), func(count bool) error {
+	// timed is one build; what it took is noted under a name.
+	timed := func(name string, into *series, env string) error {
+		start := time.Now()
+		built, err := s.build(ctx, env, repo)
+		if err != nil {
+			return err
+		}
+		into.took(time.Since(start))
+		for _, p := range built.Phases {
+			spent.note(name+p.Name, p.Duration)
+		}
+		return nil
+	}
+	var none series
+	err = turns(ctx, b.times(5, 2), func(count bool) error {
 		n++
+		to := func(s *series) *series {
+			if count {
+				return s
+			}
+			return &none
+		}
 		if err := s.repository(ctx, repo, map[string]string{"code.txt": fmt.Sprintln(n)}); err != nil {
 			return err
 		}
-		start := time.Now()
-		built, err := s.build(ctx, "small", repo)
-		if err != nil || !count {
+		if err := timed("changed ", to(&changed), "small"); err != nil {
 			return err
 		}
-		cold.took(time.Since(start))
-		for _, p := range built.Phases {
-			spent.note(p.Name, p.Duration)
+		if err := timed("cached ", to(&cached), "small"); err != nil {
+			return err
 		}
-		start = time.Now()
-		built, err = s.build(ctx, "small", repo)
-		cached.took(time.Since(start))
-		for _, p := range built.Phases {
-			spent.note("cached "+p.Name, p.Duration)
+		if err := s.repository(ctx, repo, map[string]string{"package-lock.json": fmt.Sprintln(n)}); err != nil {
+			return err
 		}
-		return err
+		if err := timed("locked ", to(&locked), "small"); err != nil {
+			return err
+		}
+		return timed("", to(&scratch), fmt.Sprint("small-", n)) // nothing to go on from
 	}, func(count bool) error {
 		took, err := s.chroot(ctx, base.Layers, func(root string) error {
 			return s.gitDo(ctx, s.dir, "clone", "-q", "--no-hardlinks", repo, filepath.Join(root, "workspace"))
@@ -299,13 +316,18 @@ func benchBuild(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.add(against("build: cold, base image there", "ms", cold, byHand, "the floor is clone, set-up, services and warm-up in a chroot of the same layers, nothing kept"))
-	for _, name := range []string{environment.PhaseFetch, environment.PhaseSandbox, environment.PhaseSetup, environment.PhaseCheckout, environment.PhaseRecipeRun, environment.PhaseServices, environment.PhaseWarm, environment.PhaseStop, environment.PhaseSnapshot} {
+	b.add(against("build: from scratch, base image there", "ms", scratch, byHand, "the floor is clone, set-up, services and warm-up in a chroot of the same layers, nothing kept"))
+	for _, name := range []string{environment.PhaseFetch, environment.PhaseSandbox, environment.PhaseSetup, environment.PhaseCheckout, environment.PhaseRecipeRun, environment.PhaseServices, environment.PhaseWarm, environment.PhaseStop, environment.PhaseSnapshot, environment.PhaseMemory} {
 		b.add(alone("build: part "+name, "ms", spent.take(name), ""))
 	}
-	b.add(against("build: cached, nothing changed", "ms", cached, asked, "the floor is git ls-remote of the source"))
+	r := against("build: nothing changed, against from scratch", "ms", cached, scratch, "")
+	b.add(r.below(0.05, "ratio", *r.Ratio))
+	r = against("build: one changed file, against from scratch", "ms", changed, scratch, "set-up is left out; services, warm-up and memory image are not")
+	b.add(r.below(0.1, "ratio", *r.Ratio))
+	b.add(against("build: a changed lock file, against from scratch", "ms", locked, scratch, "set-up runs again"))
+	b.add(against("build: nothing changed, against git ls-remote", "ms", cached, asked, "the floor is git ls-remote of the source"))
 	for _, name := range []string{environment.PhaseFetch, environment.PhaseRecipe, environment.PhaseBase} {
-		b.add(alone("build: cached, part "+name, "ms", spent.take("cached "+name), ""))
+		b.add(alone("build: nothing changed, part "+name, "ms", spent.take("cached "+name), ""))
 	}
 	return nil
 }
