@@ -58,6 +58,9 @@ func (l *Launcher) restore(ctx context.Context, m *Machine, req LaunchRequest) (
 	}
 	defer release()
 	spec := l.spec(req, src.Layers, &src.Image)
+	if spec.Written, err = l.written(ctx, req); err != nil {
+		return false, err
+	}
 	if err := l.deps.Driver.Fits(ctx, spec); err != nil {
 		return unfit(err)
 	}
@@ -397,6 +400,10 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 		req.Report = func(core.Phase) {}
 	}
 	begin := time.Now()
+	p, err := l.deps.Snapshots.BeginMemory(ctx, req.Snapshot)
+	if err != nil {
+		return err
+	}
 	m, err := l.Launch(ctx, LaunchRequest{
 		Snapshot: req.Snapshot, Purpose: PurposeBuild, Owner: req.Owner, Policy: &req.Recipe.Network, Limits: req.Recipe.Limits,
 		Recipe: req.Recipe, StartServices: true, FilesOnly: true,
@@ -404,7 +411,7 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 	if err != nil {
 		return err
 	}
-	err = l.takeMemory(ctx, m, req)
+	err = l.takeMemory(ctx, m, p, req)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
 	defer cancel()
 	if closeErr := m.Close(clean); closeErr != nil {
@@ -421,11 +428,7 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 	return nil
 }
 
-func (l *Launcher) takeMemory(ctx context.Context, m *Machine, req MemoryRequest) error {
-	p, err := l.deps.Snapshots.BeginMemory(ctx, req.Snapshot)
-	if err != nil {
-		return err
-	}
+func (l *Launcher) takeMemory(ctx context.Context, m *Machine, p overlay.Pending, req MemoryRequest) error {
 	frozen, err := l.deps.Driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: p.Into, Memory: true})
 	if err != nil {
 		return err

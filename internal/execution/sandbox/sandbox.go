@@ -36,6 +36,7 @@ type Spec struct {
 	Network  *core.NetworkPolicy // nil: no network at all
 	Token    string              // what the guest demands of every caller
 	Image    *Image              // memory image to restore; nil starts from files
+	Written  int64               // bytes in Layers that count towards Limits.Disk
 }
 
 // Image is a memory image: what the memory of a sandbox was at one moment, and

@@ -99,7 +99,7 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	err := b.set(p, false, func(r *record) {
 		*r = record{
 			Version: recordVersion, Instance: d.opts.Instance, Handle: h, State: core.SandboxCreating,
-			Limits: spec.Limits, Policy: spec.Network, Hostname: spec.Hostname, Env: spec.Env,
+			Limits: spec.Limits, Policy: spec.Network, Hostname: spec.Hostname, Env: spec.Env, Written: spec.Written,
 		}
 		if spec.Image != nil {
 			r.Woke, r.Shut = spec.Image.Token, true

@@ -27,6 +27,7 @@ type record struct {
 	Resumed  *freezeIntent       `json:"resumed,omitempty"` // the last freeze from which it went on
 
 	// Of the specification, for starting it again.
+	Written  int64    `json:"written,omitempty"`
 	Hostname string   `json:"hostname,omitempty"`
 	Env      []string `json:"env,omitempty"`
 	Init     string   `json:"init,omitempty"` // digest of the drydock-init that is mounted
