@@ -77,7 +77,6 @@ func TestKillWhileFallingAsleep(t *testing.T) {
 			t.Logf("fork %t, killed at %q", fork, name)
 			mustPeek(t, c, id, fmt.Sprintf("echo %d >>rounds.tmp", n))
 			if fork {
-				before = p.snapshots(t)
 				ctx, cancel := context.WithCancel(t.Context())
 				over := make(chan struct{})
 				go func() { defer close(over); _, _ = c.Fork(ctx, id, api.ForkSession{}) }()
@@ -89,7 +88,6 @@ func TestKillWhileFallingAsleep(t *testing.T) {
 			}
 			p.start(t)
 			c = p.client(t, token)
-			before = p.snapshots(t)
 			if out := mustPeek(t, c, id, "cat notes.tmp; tail -n 1 rounds.tmp; wc -l <rounds.tmp"); out != fmt.Sprintf("remembered\n%d\n%d", n, n) {
 				t.Errorf("fork %t, killed at %q: it says %q", fork, name, out)
 			}
