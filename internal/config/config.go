@@ -115,7 +115,6 @@ type Retention struct {
 	Archived Duration `yaml:"archived" doc:"the files of a session after it was archived"`
 	Idle     Duration `yaml:"idle" doc:"the files of a session in which nothing happens; its branch and log stay. 0s: for ever"`
 	Images   Duration `yaml:"images" doc:"a base image that nothing stands on"`
-	Blobs    Duration `yaml:"blobs" doc:"a picture or log that nothing names any more" min:"3600000000000"`
 	Interval Duration `yaml:"interval" doc:"between collections in the background" min:"1000000000"`
 }
 
@@ -209,7 +208,7 @@ func Default() Config {
 		MaxSnapshotAge: Duration(7 * 24 * time.Hour),
 		Retention: Retention{
 			Builds: 3, Archived: Duration(24 * time.Hour), Idle: Duration(30 * 24 * time.Hour),
-			Images: Duration(72 * time.Hour), Blobs: Duration(72 * time.Hour), Interval: Duration(10 * time.Minute),
+			Images: Duration(72 * time.Hour), Interval: Duration(10 * time.Minute),
 		},
 		Agent: Agent{
 			Turns: 200, WallClock: Duration(time.Hour), CommandTimeout: Duration(10 * time.Minute), Output: 24 << 10,

@@ -111,7 +111,13 @@ func (l look) ListFiles(ctx context.Context, id core.SessionID, path string) ([]
 
 // Exec implements server.Terminals. The process ends with ctx: somebody who
 // closes a terminal does not leave things running unseen.
-func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req api.ExecRequest) (server.Process, error) {
+func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req api.ExecRequest) (_ server.Process, err error) {
+	left := l.m.Attach(id) // from before it wakes: it must not fall asleep in between
+	defer func() {
+		if err != nil {
+			left()
+		}
+	}()
 	w, err := l.m.Wake(ctx, id)
 	if err != nil {
 		return nil, err
@@ -130,7 +136,6 @@ func (l look) Exec(ctx context.Context, id core.SessionID, _ core.Author, req ap
 		return nil, w.Machine().Explain(ctx, err)
 	}
 	t := &terminal{m: w.Machine(), g: g, id: p.ID, pty: req.PTY != nil}
-	left := l.m.Attach(id)
 	context.AfterFunc(ctx, func() {
 		left()
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

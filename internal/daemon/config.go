@@ -39,7 +39,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		},
 		Retention: retention.Policy{
 			Builds: cfg.Retention.Builds, Archived: time.Duration(cfg.Retention.Archived), Idle: time.Duration(cfg.Retention.Idle),
-			Images: time.Duration(cfg.Retention.Images), Blobs: time.Duration(cfg.Retention.Blobs),
+			Images: time.Duration(cfg.Retention.Images),
 		},
 		CollectEvery: time.Duration(cfg.Retention.Interval), StorageMax: int64(cfg.Storage.Max),
 		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,

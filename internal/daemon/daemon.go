@@ -252,10 +252,12 @@ func (d *Daemon) openStore(ctx context.Context) error {
 
 // recover takes over what an earlier process left, before anything new starts.
 func (d *Daemon) recover(ctx context.Context) error {
-	if err := d.snapshots.Recover(ctx); err != nil {
+	// Sandboxes of nobody go first: what is written with the others is not ended
+	// by the store alone.
+	if err := d.launcher.Recover(ctx, d.workspaces.Keep(ctx)); err != nil {
 		return err
 	}
-	if err := d.launcher.Recover(ctx, d.workspaces.Keep(ctx)); err != nil {
+	if err := d.snapshots.Recover(ctx); err != nil {
 		return err
 	}
 	if d.network != nil {

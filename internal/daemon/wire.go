@@ -98,7 +98,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.snapshots, err = overlay.New(overlay.Deps{Rows: d.db, Uses: d.uses, Log: d.log}, overlay.Options{Dir: dir}); err != nil {
+	if d.snapshots, err = overlay.New(overlay.Deps{Rows: d.db, Uses: d.uses, Freezes: d.driver.Freezes, Log: d.log}, overlay.Options{Dir: dir}); err != nil {
 		return err
 	}
 	if dir, err = d.dir("images"); err != nil {

@@ -133,6 +133,17 @@ func (d Deps) publish(ctx context.Context, v *blueprint.Visit, s core.Session, m
 			return blueprint.Outcome{}, err
 		}
 	}
+	if before != "" {
+		// A fork has another session's commits below it and a branch that nobody
+		// has seen yet.
+		at, _, err := d.Deliverer.Remote(ctx, v.Job, s.Branch)
+		if err != nil {
+			return blueprint.Outcome{}, err
+		}
+		if at == "" {
+			before = ""
+		}
+	}
 	if err := d.Deliverer.Publish(ctx, v.Job, s.Branch, head, before); err != nil {
 		return blueprint.Outcome{}, err
 	}

@@ -147,20 +147,10 @@ func (o *opening) launch(ctx context.Context, w *Workspace) error {
 		return err
 	}
 	w.machine = machine
-	behind := s.fresh && s.manifest.Commit != o.place()
-	if !behind {
-		if err := o.arrive(ctx, w, s); err != nil {
-			return o.abandon(ctx, w, err)
-		}
-	}
-	if _, err := o.m.d.DB.UpdateSession(ctx, o.s.ID, func(row *core.Session) error {
-		row.Sandbox = machine.ID()
-		return nil
-	}); err != nil {
-		return o.abandon(ctx, w, err)
-	}
-	if behind {
+	if s.fresh && s.manifest.Commit != o.place() {
 		o.arriveLater(ctx, w, s)
+	} else if err := o.arrive(ctx, w, s); err != nil {
+		return o.abandon(ctx, w, err)
 	}
 	return o.tell(ctx, core.EventSandbox, core.SandboxData{
 		Sandbox: machine.ID(), State: core.SandboxRunning, Snapshot: s.from, From: machine.From(), Duration: time.Since(begin),
@@ -193,7 +183,8 @@ func (o *opening) arriveLater(ctx context.Context, w *Workspace, s start) {
 	}()
 }
 
-// arrive brings files and services to where the session stands.
+// arrive brings files and services to where the session stands. Then, and not
+// before, the sandbox is the session's: see halfMade.
 func (o *opening) arrive(ctx context.Context, w *Workspace, s start) error {
 	moved, err := o.catchUp(ctx, w, s.manifest, s.fresh)
 	if err != nil {
@@ -208,9 +199,15 @@ func (o *opening) arrive(ctx context.Context, w *Workspace, s start) error {
 		o.phase(ctx)(core.Phase{Name: environment.PhaseServices, Duration: time.Since(begin), Detail: names(w.recipe.Services)})
 	}
 	if s.fresh {
-		return w.machine.IgnoreUntracked(ctx)
+		if err := w.machine.IgnoreUntracked(ctx); err != nil {
+			return err
+		}
 	}
-	return nil
+	_, err = o.m.d.DB.UpdateSession(ctx, o.s.ID, func(row *core.Session) error {
+		row.Sandbox = w.machine.ID()
+		return nil
+	})
+	return err
 }
 
 // place is the commit that the session stands on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"drydock/internal/control/blueprint"
@@ -37,7 +38,14 @@ func (m *Manager) touch(id core.SessionID, change func(*use)) {
 // Attach keeps a session's sandbox from being suspended until done is called.
 func (m *Manager) Attach(id core.SessionID) (done func()) {
 	m.touch(id, func(u *use) { u.attached++ })
-	return func() { m.touch(id, func(u *use) { u.attached-- }) }
+	return sync.OnceFunc(func() {
+		m.touch(id, func(u *use) { u.attached-- })
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.open[id] == nil && m.uses[id].attached <= 0 {
+			delete(m.uses, id)
+		}
+	})
 }
 
 // Rest is called at the end of a run. The work is brought out; the sandbox
@@ -75,7 +83,7 @@ func (m *Manager) Wake(ctx context.Context, id core.SessionID) (*Workspace, erro
 // Tend suspends sandboxes of sessions in which nothing happens, and looks after
 // the lifetime of the others, until ctx ends.
 func (m *Manager) Tend(ctx context.Context) {
-	tick := time.NewTicker(min(max(m.d.Idle/10, 200*time.Millisecond), 15*time.Second))
+	tick := time.NewTicker(m.tick())
 	defer tick.Stop()
 	for {
 		select {
@@ -90,6 +98,11 @@ func (m *Manager) Tend(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// tick is how often Tend looks.
+func (m *Manager) tick() time.Duration {
+	return min(max(m.d.Idle/10, 200*time.Millisecond), 15*time.Second)
 }
 
 func (m *Manager) openIDs() []core.SessionID {
@@ -125,11 +138,19 @@ func (m *Manager) tendOne(ctx context.Context, id core.SessionID) error {
 		return nil
 	case s.State == core.SessionArchived:
 		return m.discard(ctx, id)
-	case resting(s.State) && now.attached <= 0 && time.Since(now.last) >= m.d.Idle:
-		return m.Suspend(ctx, id)
+	case m.idle(s, now):
+		_, err := m.putAway(ctx, id, true, func(s core.Session, u use) bool { return !m.idle(s, u) })
+		return err
 	}
 	return m.outlive(ctx, s, w, now)
 }
+
+// idle says that nobody has done anything in a session for long.
+func (m *Manager) idle(s core.Session, u use) bool {
+	return unused(s, u) && time.Since(u.last) >= m.d.Idle
+}
+
+func unused(s core.Session, u use) bool { return resting(s.State) && u.attached <= 0 }
 
 // outlive sees to it that the end of a sandbox's lifetime takes nothing away:
 // an idle one is suspended before, of a working one a snapshot is taken while
@@ -139,12 +160,15 @@ func (m *Manager) outlive(ctx context.Context, s core.Session, w *Workspace, u u
 	if end.IsZero() || u.warned {
 		return nil
 	}
-	margin := min(end.Sub(w.machine.Handle().Created)/10, 10*time.Minute)
+	life := end.Sub(w.machine.Handle().Created)
+	// Early enough for whoever looks only so often.
+	margin := max(min(life/10, 10*time.Minute), min(2*m.tick(), life/2))
 	if time.Until(end) > margin {
 		return nil
 	}
-	if resting(s.State) && u.attached <= 0 {
-		return m.Suspend(ctx, s.ID)
+	if unused(s, u) {
+		_, err := m.putAway(ctx, s.ID, true, func(s core.Session, u use) bool { return !unused(s, u) })
+		return err
 	}
 	m.touch(s.ID, func(u *use) { u.warned = true })
 	message := fmt.Sprintf("the sandbox reaches its lifetime at %s", end.Format(time.RFC3339))
@@ -161,7 +185,8 @@ func (m *Manager) outlive(ctx context.Context, s core.Session, w *Workspace, u u
 // Suspend makes files and memory of a session's sandbox its snapshot, and takes
 // the sandbox away. It comes back where it was with the next prompt.
 func (m *Manager) Suspend(ctx context.Context, id core.SessionID) error {
-	return m.putAway(ctx, id, true)
+	_, err := m.putAway(ctx, id, true, nil)
+	return err
 }
 
 // Crowded suspends the session that has been idle for longest, if there is one:
@@ -176,7 +201,8 @@ func (m *Manager) Crowded(ctx context.Context) bool {
 		}
 		m.mu.Lock()
 		u := m.uses[id]
-		if u != nil && u.attached <= 0 && (oldest == "" || u.last.Before(since)) {
+		_, busy := m.busy[id] // whoever opens it may wait for a place too
+		if !busy && u != nil && u.attached <= 0 && (oldest == "" || u.last.Before(since)) {
 			oldest, since = id, u.last
 		}
 		m.mu.Unlock()
@@ -184,21 +210,17 @@ func (m *Manager) Crowded(ctx context.Context) bool {
 	if oldest == "" {
 		return false
 	}
-	if err := m.Suspend(ctx, oldest); err != nil {
+	done, err := m.putAway(ctx, oldest, true, func(s core.Session, u use) bool { return !unused(s, u) || u.last.After(since) })
+	if err != nil {
 		m.d.Log.Warn("an idle session was not suspended", "session", oldest, "err", err)
-		return false
 	}
-	return true
+	return done && err == nil
 }
 
 // adoptIdle finds sandboxes that an earlier process left to sessions which do
 // not work now: nobody else would look after them.
 func (m *Manager) adoptIdle(ctx context.Context) {
-	m.mu.Lock()
-	done := m.adopted
-	m.adopted = true
-	m.mu.Unlock()
-	if done {
+	if m.adopted { // Tend alone comes here
 		return
 	}
 	live, err := m.d.DB.LiveSandboxes(ctx)
@@ -206,6 +228,7 @@ func (m *Manager) adoptIdle(ctx context.Context) {
 		m.d.Log.Warn("sandboxes of an earlier process were not looked for", "err", err)
 		return
 	}
+	m.adopted = true
 	for _, row := range live {
 		if row.Purpose != environment.PurposeSession {
 			continue
@@ -275,15 +298,19 @@ func (m *Manager) Branch(ctx context.Context, id core.SessionID) (b Branched, er
 	if err != nil {
 		return b, err
 	}
-	m.mu.Lock()
-	w := m.open[id]
-	m.mu.Unlock()
+	w, err := m.alive(ctx, s)
+	if err != nil {
+		return b, err
+	}
 	if w == nil {
 		if b.Snapshot = s.Snapshot; b.Snapshot == "" {
 			return b, core.E(op, core.Conflict, nil, "session %s has no sandbox and has never had one: there is nothing to fork", id).
 				WithHint("wait until it has started, or start another one with `drydock run`")
 		}
 		return b, nil
+	}
+	if err := w.Ready(ctx); err != nil {
+		return b, err
 	}
 	snap, err := w.machine.Freeze(ctx, draftOf(s), environment.FreezeOptions{Memory: true, Resume: true, Paused: func(d time.Duration) { b.Paused = d }})
 	if err != nil {
@@ -293,6 +320,18 @@ func (m *Manager) Branch(ctx context.Context, id core.SessionID) (b Branched, er
 	return b, m.tell(ctx, blueprint.Job{Session: s}, core.EventSandbox, core.SandboxData{
 		Sandbox: w.machine.ID(), State: core.SandboxRunning, Snapshot: snap.ID, From: "running", Cause: "forked", Duration: b.Paused,
 	})
+}
+
+// alive is the workspace of a session that has a sandbox, also one that has died
+// or that nobody has opened since a restart; nil when it has none. The session's
+// lock is held.
+func (m *Manager) alive(ctx context.Context, s core.Session) (*Workspace, error) {
+	if _, err := m.sandboxOf(ctx, s.ID); core.Is(err, core.NotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return m.opened(ctx, blueprint.Job{Session: s})
 }
 
 // Start brings a forked session's sandbox up, so that it goes on from the

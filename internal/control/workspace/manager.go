@@ -13,6 +13,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/snapshot"
 	"drydock/internal/gitcmd/mirror"
 	"drydock/internal/store"
@@ -139,12 +140,22 @@ func (m *Manager) Open(ctx context.Context, job blueprint.Job) (codechange.Works
 		return nil, err
 	}
 	defer unlock()
+	w, err := m.opened(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// opened is Open for who holds the session's lock.
+func (m *Manager) opened(ctx context.Context, job blueprint.Job) (*Workspace, error) {
 	m.mu.Lock()
 	w := m.open[job.Session.ID]
 	m.mu.Unlock()
 	if w != nil {
 		status, err := w.machine.Status(ctx)
 		if err == nil && status.State == core.SandboxRunning && !w.broken() {
+			m.touch(job.Session.ID, nil) // before anybody who waits may look for idle ones
 			return w, nil
 		}
 		m.forget(job.Session.ID)
@@ -174,6 +185,10 @@ func (m *Manager) forget(id core.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.open, id)
+	if u := m.uses[id]; u != nil && u.attached > 0 { // people stay; it may come back for them
+		m.uses[id] = &use{last: u.last, attached: u.attached}
+		return
+	}
 	delete(m.uses, id)
 }
 
@@ -194,28 +209,46 @@ func (m *Manager) Living(ctx context.Context, id core.SessionID) (*Workspace, er
 // mirror, services end in order, the files become the session's snapshot and
 // the sandbox goes away. A session without a sandbox is put away already.
 func (m *Manager) PutAway(ctx context.Context, id core.SessionID) error {
-	return m.putAway(ctx, id, false)
+	_, err := m.putAway(ctx, id, false, nil)
+	return err
 }
 
-// putAway is PutAway or, with memory, Suspend.
-func (m *Manager) putAway(ctx context.Context, id core.SessionID, memory bool) error {
+// putAway is PutAway or, with memory, Suspend. It does nothing, and says so,
+// where unless is true at the moment from which on nobody else opens it.
+func (m *Manager) putAway(ctx context.Context, id core.SessionID, memory bool, unless func(core.Session, use) bool) (done bool, err error) {
 	unlock, err := m.lock(ctx, id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	s, err := m.d.DB.Session(ctx, id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	m.mu.Lock()
 	w := m.open[id]
+	var now use
+	if u := m.uses[id]; u != nil {
+		now = *u
+	}
 	m.mu.Unlock()
-	m.forget(id)
+	if unless != nil && unless(s, now) {
+		return false, nil
+	}
+	return true, m.puttingAway(ctx, s, w, memory)
+}
+
+// puttingAway is the work of putAway; w is nil where the sandbox is not open.
+func (m *Manager) puttingAway(ctx context.Context, s core.Session, w *Workspace, memory bool) error {
+	id := s.ID
 	start := time.Now()
 	var machine *environment.Machine
 	if w != nil {
 		w.giveUp()
+		if w.broken() { // nobody could write yet: there is nothing to keep
+			m.forget(id)
+			return w.machine.Close(ctx)
+		}
 		machine = w.machine
 		// The files are kept in any case; the mirror has the work as a commit too.
 		if status, err := machine.Status(ctx); err == nil && status.State == core.SandboxRunning {
@@ -238,8 +271,18 @@ func (m *Manager) putAway(ctx context.Context, id core.SessionID, memory bool) e
 		if err != nil {
 			return err
 		}
+		status, err := machine.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if halfMade(s, machine, status) {
+			return machine.Close(ctx)
+		}
 	}
 	snap, err := m.freeze(ctx, s, machine, memory)
+	if status, statusErr := machine.Status(ctx); err == nil || statusErr != nil || status.State != core.SandboxRunning {
+		m.forget(id)
+	}
 	if err != nil {
 		return err
 	}
@@ -359,6 +402,9 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if halfMade(o.s, machine, status) {
+		return false, machine.Close(ctx)
+	}
 	switch status.State {
 	case core.SandboxRunning:
 		w.machine = machine
@@ -382,6 +428,12 @@ func (o *opening) adopt(ctx context.Context, w *Workspace) (bool, error) {
 		return false, err
 	}
 	return false, o.frozen(ctx, machine)
+}
+
+// halfMade says that the start of a sandbox was cut off: nothing of the session
+// is in it yet, and it may still take itself for the one its memory is of.
+func halfMade(s core.Session, machine *environment.Machine, status sandbox.Status) bool {
+	return s.Sandbox != machine.ID() && status.Frozen == "" && status.State != core.SandboxFrozen
 }
 
 // frozen makes the files of a sandbox that does not run what comes next.

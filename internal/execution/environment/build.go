@@ -194,11 +194,16 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	}
 	if snap := w.unchanged(ctx); snap != "" {
 		w.report(ctx, core.Phase{Name: PhaseUnchanged, Cached: true, Detail: string(snap)})
-		if why := w.b.deps.Launcher.MemoryUnfit(ctx, snap, &w.recipe); why != nil {
-			w.log.line("the memory image is made again: " + why.Error())
-			w.remember(ctx, snap)
+		why := w.b.deps.Launcher.MemoryUnfit(ctx, snap, &w.recipe)
+		if why == nil {
+			return snap, nil
 		}
-		return snap, nil
+		w.log.line("the memory image is made again: " + why.Error())
+		if err := w.remember(ctx, snap); !core.Is(err, core.Conflict) {
+			w.forgone(ctx, err)
+			return snap, nil
+		}
+		// Sessions stand on the files of the old one: a new snapshot gets a new one.
 	}
 	w.plan(ctx)
 	if err := w.prepare(ctx); err != nil {
@@ -208,26 +213,29 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	if err != nil {
 		return "", err
 	}
-	w.remember(ctx, snap)
+	w.forgone(ctx, w.remember(ctx, snap))
 	return snap, nil
+}
+
+// forgone tells that services will start from the files.
+func (w *work) forgone(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		w.warn(ctx, WarnMemoryLost, "services will start from the files: "+err.Error())
+	}
 }
 
 // remember adds the running services to the snapshot. Without them it is as
 // good, only slower: the build does not fail for it.
-func (w *work) remember(ctx context.Context, snap core.SnapshotID) {
+func (w *work) remember(ctx context.Context, snap core.SnapshotID) error {
 	if w.machine != nil { // it holds the place of this build
 		if err := w.machine.Close(ctx); err != nil {
-			w.warn(ctx, WarnMemoryLost, err.Error())
-			return
+			return err
 		}
 	}
 	w.log.phase(PhaseMemory)
-	err := w.b.deps.Launcher.TakeMemory(ctx, MemoryRequest{
+	return w.b.deps.Launcher.TakeMemory(ctx, MemoryRequest{
 		Snapshot: snap, Recipe: &w.recipe, Owner: string(w.id), Report: func(p core.Phase) { w.report(ctx, p) },
 	})
-	if err != nil && ctx.Err() == nil {
-		w.warn(ctx, WarnMemoryLost, "services will start from the files: "+err.Error())
-	}
 }
 
 // fetch brings the mirror up to date, fixes the commit and reads the recipe.

@@ -99,6 +99,7 @@ func (w *world) start() {
 		Rows: w.db, Uses: func(ctx context.Context) ([]snapshot.Use, error) {
 			return retention.Uses(ctx, w.db, retention.Policy{Builds: 1}, time.Now())
 		},
+		Freezes: w.driver.Freezes,
 	}, overlay.Options{Dir: filepath.Join(w.dir, "layers"), NoSync: true})
 	if err != nil {
 		w.t.Fatal(err)

@@ -47,6 +47,7 @@ type Snapshots interface {
 	Commit(ctx context.Context, id core.SnapshotID, frozen sandbox.Frozen) (core.Snapshot, error)
 	Abort(ctx context.Context, id core.SnapshotID) error
 	FromPath(into string) core.SnapshotID
+	Own(ctx context.Context, id core.SnapshotID, session core.SessionID) (int64, error)
 }
 
 // Settings are what a sandbox needs to use the network it was given: the
@@ -290,7 +291,20 @@ func (l *Launcher) fromFiles(ctx context.Context, m *Machine, req LaunchRequest)
 	}
 	defer release()
 	m.live, m.from = false, FromFiles
-	return l.create(ctx, m, l.spec(req, layers, nil))
+	spec := l.spec(req, layers, nil)
+	if spec.Written, err = l.written(ctx, req); err != nil {
+		return err
+	}
+	return l.create(ctx, m, spec)
+}
+
+// written is what a session has written in its earlier sandboxes: being
+// suspended does not make its disk limit larger.
+func (l *Launcher) written(ctx context.Context, req LaunchRequest) (int64, error) {
+	if req.Purpose != PurposeSession || req.Snapshot == "" {
+		return 0, nil
+	}
+	return l.deps.Snapshots.Own(ctx, req.Snapshot, core.SessionID(req.Owner))
 }
 
 func (l *Launcher) spec(req LaunchRequest, layers []string, image *sandbox.Image) sandbox.Spec {

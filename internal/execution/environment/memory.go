@@ -58,6 +58,9 @@ func (l *Launcher) restore(ctx context.Context, m *Machine, req LaunchRequest) (
 	}
 	defer release()
 	spec := l.spec(req, src.Layers, &src.Image)
+	if spec.Written, err = l.written(ctx, req); err != nil {
+		return false, err
+	}
 	if err := l.deps.Driver.Fits(ctx, spec); err != nil {
 		return unfit(err)
 	}
@@ -212,6 +215,9 @@ func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft, opts FreezeO
 	if err != nil {
 		return core.Snapshot{}, err
 	}
+	if err := m.catchUp(ctx, s); err != nil {
+		return core.Snapshot{}, err
+	}
 	if s.Frozen != "" {
 		if id := l.deps.Snapshots.FromPath(s.Frozen); id != "" {
 			draft.ID = id
@@ -238,9 +244,13 @@ func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft, opts FreezeO
 		return core.Snapshot{}, err
 	}
 	frozen, err := m.stop(ctx, sandbox.FreezeOptions{Into: p.Into, Memory: opts.Memory, Resume: opts.Resume}, opts.Warn)
+	// The files have moved, perhaps: whoever walks away now leaves a sandbox that
+	// stands on a snapshot of which nobody knows.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
 	if err != nil {
 		if opts.Resume {
-			err = m.withdraw(ctx, p.ID, err)
+			m.withdraw(ctx, p)
 		}
 		return core.Snapshot{}, err
 	}
@@ -260,7 +270,34 @@ func (m *Machine) Freeze(ctx context.Context, draft snapshot.Draft, opts FreezeO
 	return row, nil
 }
 
-// stop calls the driver. Memory for which there is no room is left out.
+// commitTimeout bounds how long a snapshot may take to be committed; its files
+// are read once.
+const commitTimeout = 10 * time.Minute
+
+// catchUp commits the snapshot that the sandbox went on from, and stands on, if
+// whoever took it did not live to do so.
+func (m *Machine) catchUp(ctx context.Context, s sandbox.Status) error {
+	l := m.launcher
+	id := l.deps.Snapshots.FromPath(s.Resumed)
+	if id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	frozen, err := l.deps.Driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: s.Resumed, Memory: true, Resume: true}) // it only says what was
+	if err != nil {
+		return err
+	}
+	if _, err := l.deps.Snapshots.Commit(ctx, id, frozen); err != nil {
+		return core.E("environment.freeze", core.KindOf(err), err, "sandbox %s stands on snapshot %s, which is not complete", m.id, id)
+	}
+	if m.parent != id {
+		m.above(ctx, id, frozen)
+	}
+	return nil
+}
+
+// stop calls the driver. Memory that cannot be had is left out.
 func (m *Machine) stop(ctx context.Context, opts sandbox.FreezeOptions, warn func(core.WarningData)) (sandbox.Frozen, error) {
 	driver := m.launcher.deps.Driver
 	if warn == nil {
@@ -270,9 +307,16 @@ func (m *Machine) stop(ctx context.Context, opts sandbox.FreezeOptions, warn fun
 		defer m.conns.hold()()
 	}
 	frozen, err := driver.Freeze(ctx, m.id, opts)
-	if core.Is(err, core.Exhausted) && opts.Memory && !opts.Resume {
+	if err != nil && opts.Memory && !opts.Resume && ctx.Err() == nil {
+		// Memory is a cache; the files are not.
+		s, statusErr := m.Status(ctx)
+		if statusErr != nil || s.State != core.SandboxRunning && s.State != core.SandboxDead {
+			return frozen, err
+		}
 		warn(core.WarningData{Code: WarnMemoryLost, Message: "no memory image: " + err.Error(), Hint: core.HintOf(err)})
-		m.quiesce(ctx)
+		if s.State == core.SandboxRunning {
+			m.quiesce(ctx)
+		}
 		return driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: opts.Into})
 	}
 	if err == nil && frozen.Lost != "" {
@@ -281,18 +325,22 @@ func (m *Machine) stop(ctx context.Context, opts sandbox.FreezeOptions, warn fun
 	return frozen, err
 }
 
-// withdraw gives up a snapshot that nothing became of. What a sandbox that died
-// on the way has left in its place stays, for its files.
-func (m *Machine) withdraw(ctx context.Context, id core.SnapshotID, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	if s, err := m.Status(ctx); err != nil || s.State != core.SandboxRunning {
-		return cause
+// withdraw gives up a snapshot that could not be taken, unless the sandbox died
+// on the way and its files are in the snapshot's place.
+func (m *Machine) withdraw(ctx context.Context, p overlay.Pending) {
+	l := m.launcher
+	s, err := m.Status(ctx)
+	if err != nil || s.Frozen == p.Into {
+		return
 	}
-	if err := m.launcher.deps.Snapshots.Abort(ctx, id); err != nil {
-		m.launcher.deps.Log.Warn("a snapshot that was given up is not removed", "snapshot", id, "error", err)
+	if s.Resumed == p.Into { // it did go on, and ended then
+		err = m.catchUp(ctx, s)
+	} else {
+		err = l.deps.Snapshots.Abort(ctx, p.ID)
 	}
-	return cause
+	if err != nil {
+		l.deps.Log.Warn("a snapshot that could not be taken is left over", "snapshot", p.ID, "error", err)
+	}
 }
 
 // above records that the sandbox now stands on the snapshot just taken of it.
@@ -352,6 +400,10 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 		req.Report = func(core.Phase) {}
 	}
 	begin := time.Now()
+	p, err := l.deps.Snapshots.BeginMemory(ctx, req.Snapshot)
+	if err != nil {
+		return err
+	}
 	m, err := l.Launch(ctx, LaunchRequest{
 		Snapshot: req.Snapshot, Purpose: PurposeBuild, Owner: req.Owner, Policy: &req.Recipe.Network, Limits: req.Recipe.Limits,
 		Recipe: req.Recipe, StartServices: true, FilesOnly: true,
@@ -359,7 +411,7 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 	if err != nil {
 		return err
 	}
-	err = l.takeMemory(ctx, m, req)
+	err = l.takeMemory(ctx, m, p, req)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
 	defer cancel()
 	if closeErr := m.Close(clean); closeErr != nil {
@@ -376,11 +428,7 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 	return nil
 }
 
-func (l *Launcher) takeMemory(ctx context.Context, m *Machine, req MemoryRequest) error {
-	p, err := l.deps.Snapshots.BeginMemory(ctx, req.Snapshot)
-	if err != nil {
-		return err
-	}
+func (l *Launcher) takeMemory(ctx context.Context, m *Machine, p overlay.Pending, req MemoryRequest) error {
 	frozen, err := l.deps.Driver.Freeze(ctx, m.id, sandbox.FreezeOptions{Into: p.Into, Memory: true})
 	if err != nil {
 		return err

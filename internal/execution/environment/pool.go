@@ -242,18 +242,14 @@ func joinClose(ctx context.Context, m *Machine, err error) error {
 // drain closes those that are not wanted.
 func (p *Pool) drain(ctx context.Context, unwanted func(*Machine) bool) {
 	p.mu.Lock()
+	if p.closed {
+		for id := range p.drafts {
+			p.giveBack(id)
+		}
+	}
 	var all []*Machine
 	for _, list := range p.ready {
 		all = append(all, list...)
-	}
-	closed := p.closed
-	if closed {
-		for id, d := range p.drafts {
-			if d.machine != nil {
-				all = append(all, d.machine)
-			}
-			delete(p.drafts, id)
-		}
 	}
 	p.mu.Unlock()
 	var out []*Machine
@@ -262,12 +258,20 @@ func (p *Pool) drain(ctx context.Context, unwanted func(*Machine) bool) {
 			out = append(out, m)
 		}
 	}
+	// Somebody may have taken one meanwhile: it is theirs.
 	p.mu.Lock()
+	var gone []*Machine
 	for env, list := range p.ready {
-		p.ready[env] = slices.DeleteFunc(list, func(m *Machine) bool { return slices.Contains(out, m) })
+		p.ready[env] = slices.DeleteFunc(list, func(m *Machine) bool {
+			hit := slices.Contains(out, m)
+			if hit {
+				gone = append(gone, m)
+			}
+			return hit
+		})
 	}
 	p.mu.Unlock()
-	p.close(ctx, out)
+	p.close(ctx, gone)
 }
 
 func (p *Pool) close(ctx context.Context, list []*Machine) {
@@ -315,7 +319,10 @@ func (p *Pool) Draft(env core.Environment) (core.DraftID, time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id, d := core.NewDraftID(), &draft{env: env.ID, expires: time.Now().Add(p.opts.Draft).UTC()}
-	p.claims[env.ID] = append(p.claims[env.ID], time.Now())
+	if p.closed || p.opts.Max <= 0 || len(p.drafts) >= maxDrafts {
+		return id, d.expires, false // nobody would take it back
+	}
+	p.asked(env.ID)
 	if list := p.ready[env.ID]; len(list) > 0 && list[0].parent == env.Snapshot {
 		d.machine = list[0]
 		p.ready[env.ID] = list[1:]
@@ -334,6 +341,16 @@ func (p *Pool) Return(id core.DraftID) error {
 	}
 	p.giveBack(id)
 	return nil
+}
+
+// maxDrafts bounds what people who type can make the pool remember.
+const maxDrafts = 1000
+
+// asked notes that a sandbox of an environment was wanted; p.mu is held. More
+// than the pool may ever hold need not be remembered.
+func (p *Pool) asked(env core.EnvironmentID) {
+	list := append(p.claims[env], time.Now())
+	p.claims[env] = list[max(0, len(list)-p.opts.Max):]
 }
 
 // giveBack is called with p.mu held. Nobody has told the sandbox anything yet,
@@ -361,9 +378,13 @@ func (p *Pool) expire(context.Context) {
 func (p *Pool) take(req LaunchRequest, limits core.Limits) *Machine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed || p.opts.Max <= 0 {
+		return nil
+	}
 	if d := p.drafts[req.Draft]; d != nil {
 		delete(p.drafts, req.Draft)
 		if d.machine != nil && d.machine.serves(req, limits) {
+			p.Wake()
 			return d.machine
 		}
 		if d.machine != nil {
@@ -375,15 +396,13 @@ func (p *Pool) take(req LaunchRequest, limits core.Limits) *Machine {
 		if i >= 0 {
 			m := list[i]
 			p.ready[env] = slices.Delete(list, i, i+1)
-			if req.Purpose == PurposeSession {
-				p.claims[env] = append(p.claims[env], time.Now())
-			}
+			p.asked(env)
 			p.Wake()
 			return m
 		}
 	}
 	if req.Purpose == PurposeSession && req.Environment != "" {
-		p.claims[req.Environment] = append(p.claims[req.Environment], time.Now())
+		p.asked(req.Environment)
 		p.Wake()
 	}
 	return nil

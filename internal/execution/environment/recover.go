@@ -46,6 +46,10 @@ func (l *Launcher) Adopt(ctx context.Context, id core.SandboxID) (*Machine, erro
 		default:
 		}
 	}
+	if err := m.catchUp(ctx, s); err != nil {
+		m.leave()
+		return nil, err
+	}
 	switch {
 	case s.State != core.SandboxRunning:
 		l.record(ctx, id, s.State, s.Cause)

@@ -17,12 +17,11 @@ type Policy struct {
 	Archived time.Duration // files of a session, after it was archived
 	Idle     time.Duration // files of a session in which nothing happens
 	Images   time.Duration // a base image that nothing stands on
-	Blobs    time.Duration // a picture or log that no row names
 }
 
 // Default is the policy of a daemon that sets none.
 func Default() Policy {
-	return Policy{Builds: 3, Archived: 24 * time.Hour, Idle: 30 * 24 * time.Hour, Images: 72 * time.Hour, Blobs: 72 * time.Hour}
+	return Policy{Builds: 3, Archived: 24 * time.Hour, Idle: 30 * 24 * time.Hour, Images: 72 * time.Hour}
 }
 
 // Uses names everything that needs a snapshot: what runs, and what the policy

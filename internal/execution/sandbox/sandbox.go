@@ -36,6 +36,7 @@ type Spec struct {
 	Network  *core.NetworkPolicy // nil: no network at all
 	Token    string              // what the guest demands of every caller
 	Image    *Image              // memory image to restore; nil starts from files
+	Written  int64               // bytes in Layers that count towards Limits.Disk
 }
 
 // Image is a memory image: what the memory of a sandbox was at one moment, and
@@ -95,9 +96,12 @@ type Status struct {
 	Cause  Cause
 	Detail string
 	Frozen string // where a freeze that was begun or is done puts the files
-	Memory int64  // bytes in use, of the whole sandbox
-	Disk   int64  // bytes written above the layers, as last measured
-	Pids   int    // threads of the host, gVisor's own included
+	// Resumed is where the last freeze from which it went on has put them: the
+	// sandbox stands on what is there, whoever knows of it.
+	Resumed string
+	Memory  int64 // bytes in use, of the whole sandbox
+	Disk    int64 // bytes written above the layers, as last measured
+	Pids    int   // threads of the host, gVisor's own included
 }
 
 // Capabilities are fixed for the life of a driver.
@@ -181,9 +185,15 @@ type Driver interface {
 	//
 	// A freeze that cannot go on after the files have moved is an error of a
 	// dead sandbox: a Freeze without Resume and Memory into the same place gives
-	// its files. One for which there is no room is Exhausted, and nothing has
-	// happened.
+	// its files, or, if its Status says that it has Resumed there, one into
+	// another place what was written since. One for which there is no room is
+	// Exhausted, and nothing has happened. Once a freeze with Memory has begun,
+	// ctx does not end it: it returns when the sandbox is whole again.
 	Freeze(ctx context.Context, id core.SandboxID, opts FreezeOptions) (Frozen, error)
+
+	// Freezes names where sandboxes of which anything is left have put, or were
+	// to put, their files, Resumed or not: known to this process or not.
+	Freezes(ctx context.Context) ([]string, error)
 
 	// Destroy removes every trace: processes, mounts, network, cgroup, files
 	// that were not frozen. It is safe after a failed Create and a second call

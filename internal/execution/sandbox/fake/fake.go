@@ -472,7 +472,7 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 		b.spec.Layers = append([]string{frozen.Upper}, b.spec.Layers...)
 		address := b.handle.Guest.String()
 		b.mu.Lock()
-		b.status.Frozen = ""
+		b.status.Frozen, b.status.Resumed = "", opts.Into
 		b.mu.Unlock()
 		if err := d.start(ctx, b, address); err != nil {
 			return sandbox.Frozen{}, core.E(op, core.Internal, err, "sandbox %s cannot go on", id)

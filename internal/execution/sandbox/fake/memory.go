@@ -92,3 +92,16 @@ func (d *Driver) Open(ctx context.Context, id core.SandboxID) error {
 	}
 	return nil
 }
+
+// Freezes implements sandbox.Driver.
+func (d *Driver) Freezes(context.Context) ([]string, error) {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	var out []string
+	for _, b := range d.world.boxes {
+		if s := b.state(); s.Frozen != "" || s.Resumed != "" {
+			out = append(out, s.Frozen, s.Resumed)
+		}
+	}
+	return out, nil
+}

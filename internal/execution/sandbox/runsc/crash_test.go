@@ -60,19 +60,29 @@ func daemon() {
 		Options runsc.Options
 		At      sandbox.Attachment
 		Spec    sandbox.Spec
-		Freeze  string
+		Freeze  sandbox.FreezeOptions
+		Owner   string // to assign to
 	}
 	must(decode(os.Getenv(daemonVariable), &in))
 	d, err := runsc.New(runsc.Deps{Network: fixedNetwork{in.At}}, in.Options)
 	must(err)
-	if in.Freeze == "" {
+	ctx := context.Background()
+	if in.Freeze.Into == "" && in.Owner == "" {
 		fmt.Println("start")
-		_, err = d.Create(context.Background(), in.Spec)
-	} else {
-		_, err = d.Recover(context.Background(), sandbox.Handle{ID: in.Spec.ID})
+		_, err = d.Create(ctx, in.Spec)
 		must(err)
-		fmt.Println("start")
-		_, err = d.Freeze(context.Background(), in.Spec.ID, sandbox.FreezeOptions{Into: in.Freeze})
+		fmt.Println("done")
+		select {}
+	}
+	_, err = d.Recover(ctx, sandbox.Handle{ID: in.Spec.ID})
+	must(err)
+	fmt.Println("start")
+	if in.Owner != "" {
+		_, err = d.Assign(ctx, in.Spec.ID, sandbox.Assignment{Purpose: "session", Owner: in.Owner})
+		must(err)
+		err = d.Open(ctx, in.Spec.ID)
+	} else {
+		_, err = d.Freeze(ctx, in.Spec.ID, in.Freeze)
 	}
 	must(err)
 	fmt.Println("done")
@@ -89,6 +99,19 @@ func must(err error) {
 // killed runs a daemon and kills it after a delay counted from the moment it
 // begins, or when it is done.
 func killed(t *testing.T, in any, delay time.Duration) {
+	t.Helper()
+	over := time.Now()
+	killedWhen(t, in, func(begun bool) bool {
+		if !begun {
+			over = time.Now().Add(delay)
+		}
+		return begun && !time.Now().Before(over)
+	})
+}
+
+// killedWhen runs a daemon and kills it at the moment that when, which is asked
+// all the time, says so, or when it is done.
+func killedWhen(t *testing.T, in any, when func(begun bool) bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), daemonVariable+"="+encode(t, in))
@@ -110,9 +133,13 @@ func killed(t *testing.T, in any, delay time.Duration) {
 	if line := <-lines; line != "start" {
 		t.Errorf("the daemon says %q", line)
 	}
-	select {
-	case <-time.After(delay):
-	case <-lines:
+	when(false)
+	for done := false; !done && !when(true); {
+		select {
+		case <-lines:
+			done = true
+		case <-time.After(50 * time.Microsecond):
+		}
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -177,7 +204,7 @@ func TestDaemonKilledDuringFreeze(t *testing.T) {
 			t.Fatal(err)
 		}
 		into := filepath.Join(h.opts.StateDir, "frozen", fmt.Sprint(ms))
-		killed(t, map[string]any{"Options": h.opts, "At": at, "Spec": spec, "Freeze": into}, time.Duration(ms)*time.Millisecond)
+		killed(t, map[string]any{"Options": h.opts, "At": at, "Spec": spec, "Freeze": sandbox.FreezeOptions{Into: into}}, time.Duration(ms)*time.Millisecond)
 		d = h.driver(t)
 		s, err := d.Recover(t.Context(), sandbox.Handle{ID: spec.ID})
 		if err != nil {

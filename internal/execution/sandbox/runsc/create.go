@@ -99,7 +99,10 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 	err := b.set(p, false, func(r *record) {
 		*r = record{
 			Version: recordVersion, Instance: d.opts.Instance, Handle: h, State: core.SandboxCreating,
-			Limits: spec.Limits, Policy: spec.Network, Hostname: spec.Hostname, Env: spec.Env,
+			Limits: spec.Limits, Policy: spec.Network, Hostname: spec.Hostname, Env: spec.Env, Written: spec.Written,
+		}
+		if spec.Image != nil {
+			r.Woke, r.Shut = spec.Image.Token, true
 		}
 	})
 	if err != nil {
@@ -177,11 +180,10 @@ func (d *Driver) boot(ctx context.Context, b *box, p paths, image *sandbox.Image
 	}
 	d.watch(ctx, b, proc)
 	ran = time.Now()
-	token := h.Token
 	if image != nil {
-		token = image.Token
+		return ran, d.answer(ctx, b, image.Token, h.Token)
 	}
-	return ran, d.answer(ctx, b, token)
+	return ran, d.answer(ctx, b, h.Token)
 }
 
 // flags of runsc for starting a sandbox; they must be the same at a restore.
@@ -257,40 +259,62 @@ func (d *Driver) deathNote(p paths, id core.SandboxID, err error) error {
 	return core.E("runsc.create", core.Internal, fmt.Errorf("%w: %s", err, said), "")
 }
 
-// answer waits until drydock-init answers to a token, and makes it demand the
-// one of the record. A connection that is not accepted at once is dropped for a
-// new one: the kernel would repeat its first packet only after a second.
-func (d *Driver) answer(ctx context.Context, b *box, token string) error {
+// answer waits until drydock-init answers to one of these tokens, and makes it
+// demand the one of the record. A connection that is not accepted at once is
+// dropped for a new one: the kernel would repeat its first packet only after a
+// second.
+func (d *Driver) answer(ctx context.Context, b *box, tokens ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.opts.StartTimeout)
 	defer cancel()
 	h := b.record().Handle
-	client := guest.NewTCPClient(h.Guest, token)
-	defer client.Close()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		try, cancelTry := context.WithTimeout(ctx, pollTimeout)
-		_, err := client.Health(try)
-		cancelTry()
+		err := d.ask(ctx, h, tokens[0])
 		if err == nil {
-			break
+			return nil
 		}
 		if k := core.KindOf(err); k == core.Conflict || k == core.Invalid {
 			return err // it answers, but not to us
 		}
+		if !guest.Silent(err) && len(tokens) > 1 {
+			tokens = append(tokens[1:], tokens[0])
+		}
+		if !b.record().Process.alive() { // the watcher of one that is moving looks away
+			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once%s", d.cause(ctx, b)))
+		}
 		select {
 		case <-tick.C:
-		case <-b.ended():
-			s := d.status(b)
-			return d.deathNote(d.paths(h.ID), h.ID, fmt.Errorf("the sandbox ended at once: %s", s.Cause))
 		case <-ctx.Done():
 			return core.E("runsc.create", core.Unavailable, err, "drydock-init does not answer at %s", h.Guest)
 		}
 	}
-	if token == h.Token {
-		return nil
+}
+
+// cause is what the watcher of a sandbox that has ended finds out about it.
+func (d *Driver) cause(ctx context.Context, b *box) string {
+	if b.isMoving() {
+		return ""
 	}
-	_, err := client.Rotate(ctx, h.Token)
+	select {
+	case <-b.ended():
+	case <-ctx.Done():
+	}
+	s := d.status(b)
+	return ": " + string(s.Cause) + ", " + s.Detail
+}
+
+// ask asks once, and makes the guest demand the handle's token.
+func (d *Driver) ask(ctx context.Context, h sandbox.Handle, token string) error {
+	client := guest.NewTCPClient(h.Guest, token)
+	defer client.Close()
+	try, cancel := context.WithTimeout(ctx, pollTimeout)
+	_, err := client.Health(try)
+	cancel()
+	if err != nil || token == h.Token {
+		return err
+	}
+	_, err = client.Rotate(ctx, h.Token)
 	return err
 }
 

@@ -246,6 +246,9 @@ func (d *Driver) status(b *box) sandbox.Status {
 	if b.rec.Freeze != nil {
 		s.Frozen = b.rec.Freeze.Into
 	}
+	if b.rec.Resumed != nil {
+		s.Resumed = b.rec.Resumed.Into
+	}
 	if s.State != core.SandboxRunning && s.State != core.SandboxCreating {
 		s.Cause, s.Detail = b.rec.Cause, b.rec.Detail
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +24,7 @@ import (
 
 const (
 	imageName  = "image"
+	newSuffix  = ".new" // of an image that is being written
 	holdLimit  = 10 * time.Second
 	imageSpare = 64 << 20 // free disk that a memory image must leave, besides its own size
 )
@@ -87,8 +90,8 @@ func (d *Driver) runningProgram(p process) string {
 }
 
 // takeMemory stops a running sandbox and writes its memory into an image, which
-// it records. Lost says why there is none although nothing is wrong with the
-// files; err that nothing has happened.
+// it records. Lost says why there is none: the sandbox has died of it, its files
+// are complete. With err it runs on as it did.
 func (d *Driver) takeMemory(ctx context.Context, b *box) (lost string, err error) {
 	const op = "runsc.freeze"
 	p, rec := d.paths(b.id), b.record()
@@ -109,51 +112,88 @@ func (d *Driver) takeMemory(ctx context.Context, b *box) (lost string, err error
 		Dir: filepath.Join(into, imageName), Token: rand.Text(),
 		Fit: sandbox.Fit{Runtime: digest, Init: rec.Init, Network: networkMode, CPU: features, Shape: d.shape(rec.spec())},
 	}
-	if err := b.set(p, true, func(r *record) { r.Freeze.Token = image.Token }); err != nil {
+	writing := image.Dir + newSuffix
+	if err := tree.Remove(writing); err != nil { // of an attempt that was cut off
+		return "", err
+	}
+	if err := os.MkdirAll(writing, 0o700); err != nil {
+		return "", err
+	}
+	if err := b.set(p, true, func(r *record) { r.Freeze.Token, r.Freeze.Plan = image.Token, &image }); err != nil {
 		return "", core.E(op, core.Internal, err, "record of sandbox %s", b.id)
 	}
-	hold, cancel := context.WithTimeout(ctx, holdLimit)
-	defer cancel()
-	client := guest.NewTCPClient(rec.Handle.Guest, rec.Handle.Token)
-	err = client.Hold(hold, image.Token)
-	client.Close()
-	if err != nil {
-		return fmt.Sprintf("drydock-init does not answer: %v", err), nil
-	}
-	writing := image.Dir + ".new"
-	if err := os.MkdirAll(writing, 0o700); err != nil {
-		return err.Error(), d.letGo(ctx, b, err)
+	if err := d.hold(ctx, rec.Handle, image.Token); err != nil {
+		return d.notTaken(ctx, b, core.E(op, core.Unavailable, err, "drydock-init does not answer"))
 	}
 	b.setMoving(true)
 	cmd := d.runsc(ctx, program, "--log="+p.log(), "checkpoint", "--image-path="+writing, string(b.id))
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {
-		lost = fmt.Sprintf("runsc checkpoint: %v: %s", err, strings.TrimSpace(said.String()))
-		_ = tree.Remove(writing)
-		if rec.Process.open() == nil {
-			return lost, nil // it died of it; its files are there
-		}
-		b.setMoving(false)
-		return lost, d.letGo(ctx, b, core.E(op, core.Unavailable, err, "memory of sandbox %s: %s", b.id, lost))
+		_ = tree.Remove(writing) // first of all: it may have filled the disk
+		return d.notTaken(ctx, b, core.E(op, core.Unavailable, err, "runsc checkpoint: %s", why(said.String())))
 	}
 	if err := rec.Process.kill(ctx); err != nil { // it ends by itself
-		return "", err
+		return err.Error(), nil
 	}
 	if err := os.Rename(writing, image.Dir); err != nil {
 		return err.Error(), nil
 	}
-	return "", b.set(p, false, func(r *record) { r.Freeze.Image = &image })
+	if err := b.set(p, false, func(r *record) { r.Freeze.Image = &image }); err != nil {
+		d.deps.Log.Warn("a complete memory image is not recorded", "sandbox", b.id, "error", err) // its name says it too
+	}
+	return "", nil
 }
 
-// letGo gives a sandbox that could not be stopped its token back. Cause is what
-// it returns, with what went wrong on the way.
-func (d *Driver) letGo(ctx context.Context, b *box, cause error) error {
-	rec := b.record()
-	if err := d.answer(ctx, b, rec.Freeze.Token); err != nil {
-		return core.E("runsc.freeze", core.KindOf(cause), cause, "and sandbox %s does not answer any more: %v", b.id, err)
+// why shortens what runsc says, which may name each of thousands of pages.
+func why(said string) string {
+	const most = 400
+	if strings.Contains(said, unix.ENOSPC.Error()) {
+		return "the disk is full: " + unix.ENOSPC.Error()
 	}
-	return cause
+	if said = strings.TrimSpace(said); len(said) > most {
+		said = said[:most/2] + " ... " + said[len(said)-most/2:]
+	}
+	return strings.ToValidUTF8(said, "?")
+}
+
+// hold makes drydock-init demand another token.
+func (d *Driver) hold(ctx context.Context, h sandbox.Handle, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, holdLimit)
+	defer cancel()
+	client := guest.NewTCPClient(h.Guest, h.Token)
+	defer client.Close()
+	return client.Hold(ctx, token)
+}
+
+// notTaken says what became of a sandbox of which no image could be taken.
+func (d *Driver) notTaken(ctx context.Context, b *box, cause error) (lost string, err error) {
+	if err := d.letGo(ctx, b); err != nil {
+		return fmt.Sprintf("%v; %v", cause, err), nil
+	}
+	return "", cause
+}
+
+// letGo lets a sandbox that could not be stopped go on under its own token. One
+// that does not answer is ended, and that is an error: its memory may be half
+// written, and nobody could ever speak with it again.
+func (d *Driver) letGo(ctx context.Context, b *box) error {
+	b.setMoving(false)
+	rec := b.record()
+	if !rec.Process.alive() {
+		d.ended(ctx, b, nil) // its watcher may have looked away
+		return core.E("runsc.freeze", core.Unavailable, nil, "sandbox %s has died", b.id)
+	}
+	err := d.answer(ctx, b, rec.Handle.Token, rec.Freeze.Token)
+	if err == nil {
+		return nil
+	}
+	if !rec.Process.alive() {
+		err = core.E("runsc.freeze", core.Unavailable, nil, "it has died")
+	}
+	d.end(ctx, b, sandbox.CauseKilled, "it did not go on after its memory could not be written: "+err.Error())
+	d.ended(ctx, b, nil)
+	return core.E("runsc.freeze", core.Unavailable, err, "sandbox %s did not go on", b.id)
 }
 
 // roomFor refuses a memory image for which the disk is too small: a checkpoint
@@ -200,15 +240,23 @@ func (d *Driver) resume(ctx context.Context, b *box) error {
 	if err := d.deps.Network.Renew(ctx, b.id); err != nil {
 		return err
 	}
+	// A process that this file names from here on is the one that goes on.
+	if err := os.Remove(p.pidFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	// The bundle, namespace, host name and the files in /etc are as they were.
-	// It counts as running from here on: whoever comes after a crash finds a
-	// process of that record, or a dead one with its files.
 	if _, err := d.boot(ctx, b, p, f.Image); err != nil {
 		return err
 	}
+	return d.wentOn(b)
+}
+
+// wentOn records that a sandbox stands on what was frozen of it.
+func (d *Driver) wentOn(b *box) error {
 	b.setMoving(false)
-	return b.set(p, false, func(r *record) {
-		r.Handle.Layers, r.Freeze, r.Resumed = layers, nil, &f
+	return b.set(d.paths(b.id), false, func(r *record) {
+		f := *r.Freeze
+		r.Handle.Layers, r.Freeze, r.Resumed = append([]string{f.frozen().Upper}, r.Handle.Layers...), nil, &f
 	})
 }
 
@@ -219,15 +267,42 @@ func (d *Driver) goOn(ctx context.Context, b *box) error {
 	if err == nil {
 		return nil
 	}
+	used, usedErr := hasFiles(d.paths(b.id).upper())
+	if used {
+		// It did go on, and has written: nothing of that is undone.
+		if err := d.wentOn(b); err != nil {
+			d.deps.Log.Error("cannot record what a sandbox stands on", "sandbox", b.id, "error", err)
+		}
+		d.lies(ctx, b, "it went on after a snapshot, and ended: "+err.Error())
+		return core.E("runsc.freeze", core.Unavailable, err, "sandbox %s ended right after it went on", b.id)
+	}
+	// The image is whole. What got in the way may have been outside: once more.
+	if usedErr == nil && ctx.Err() == nil {
+		d.deps.Log.Warn("a sandbox did not go on after a snapshot, and is started again", "sandbox", b.id, "error", err)
+		if d.stop(ctx, b) == nil && d.resume(ctx, b) == nil {
+			return nil
+		}
+	}
+	return d.cannotGoOn(ctx, b, err)
+}
+
+// cannotGoOn makes a sandbox that was stopped a dead one.
+func (d *Driver) cannotGoOn(ctx context.Context, b *box, cause error) error {
+	d.lies(ctx, b, "it was stopped for a snapshot and could not go on: "+cause.Error())
+	return core.E("runsc.freeze", core.Unavailable, cause, "sandbox %s was stopped for a snapshot and could not go on", b.id).
+		WithHint("its files are complete: freeze it into the same place, without memory")
+}
+
+// lies ends what is left of a sandbox and records it as dead.
+func (d *Driver) lies(ctx context.Context, b *box, why string) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	d.note(b, sandbox.CauseKilled, "it was stopped for a snapshot and could not go on: "+err.Error())
+	d.note(b, sandbox.CauseKilled, why)
 	b.setMoving(false)
-	if stopErr := d.stop(clean, b); stopErr != nil {
-		d.deps.Log.Error("a sandbox that could not go on is not fully stopped", "sandbox", b.id, "error", stopErr)
+	if err := d.stop(clean, b); err != nil {
+		d.deps.Log.Error("a sandbox that could not go on is not fully stopped", "sandbox", b.id, "error", err)
 	}
 	d.ended(clean, b, nil)
-	return core.E("runsc.freeze", core.Unavailable, err, "sandbox %s was stopped for a snapshot and could not go on", b.id)
 }
 
 // Assign implements sandbox.Driver.
@@ -249,7 +324,7 @@ func (d *Driver) Assign(ctx context.Context, id core.SandboxID, to sandbox.Assig
 		return sandbox.Handle{}, core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
 	}
 	err = b.set(d.paths(id), false, func(r *record) {
-		r.Policy = to.Network
+		r.Policy, r.Shut = to.Network, true
 		r.Handle.Purpose, r.Handle.Owner, r.Handle.Created = to.Purpose, to.Owner, time.Now().UTC()
 		r.Handle.Env, r.Handle.Resolver = net.Env, net.Resolver
 	})
@@ -280,6 +355,12 @@ func (d *Driver) Open(ctx context.Context, id core.SandboxID) error {
 	}
 	if _, err := d.deps.Network.Attach(ctx, id, rec.Policy); err != nil {
 		return core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
+	}
+	if !rec.Shut {
+		return nil
+	}
+	if err := b.set(d.paths(id), false, func(r *record) { r.Shut = false }); err != nil {
+		return core.E(op, core.Internal, err, "record of sandbox %s", id)
 	}
 	return nil
 }

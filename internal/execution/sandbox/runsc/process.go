@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -183,4 +184,30 @@ func (d *Driver) leftovers(id core.SandboxID) []process {
 		}
 	}
 	return out
+}
+
+// isTool says that a process of runsc is one of the commands that the driver
+// waits for, not the sandbox itself or its file server.
+func (p process) isTool() bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/cmdline")
+	if err != nil {
+		return false
+	}
+	for word := range bytes.SplitSeq(line, []byte{0}) {
+		switch string(word) {
+		case "boot", "gofer":
+			return false
+		case "run", "restore", "checkpoint":
+			return true
+		}
+	}
+	return false
+}
+
+// ignoreEOF is for reading what may be empty.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

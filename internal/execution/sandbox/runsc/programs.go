@@ -256,9 +256,14 @@ func (d *Driver) Prune(images []sandbox.Fit) error {
 		}
 		add(kindInit, rec.Init)
 		for _, f := range []*freezeIntent{rec.Freeze, rec.Resumed} {
-			if f != nil && f.Image != nil {
-				add(kindRunsc, f.Image.Fit.Runtime)
-				add(kindInit, f.Image.Fit.Init)
+			if f == nil {
+				continue
+			}
+			for _, image := range []*sandbox.Image{f.Plan, f.Image} {
+				if image != nil {
+					add(kindRunsc, image.Fit.Runtime)
+					add(kindInit, image.Fit.Init)
+				}
 			}
 		}
 	}

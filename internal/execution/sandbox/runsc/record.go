@@ -27,9 +27,13 @@ type record struct {
 	Resumed  *freezeIntent       `json:"resumed,omitempty"` // the last freeze from which it went on
 
 	// Of the specification, for starting it again.
+	Written  int64    `json:"written,omitempty"`
 	Hostname string   `json:"hostname,omitempty"`
 	Env      []string `json:"env,omitempty"`
 	Init     string   `json:"init,omitempty"` // digest of the drydock-init that is mounted
+
+	Woke string `json:"woke,omitempty"` // token that it demanded when it was restored
+	Shut bool   `json:"shut,omitempty"` // its network is shut until Open
 }
 
 // freezeIntent is written before the first step of a freeze.
@@ -38,6 +42,7 @@ type freezeIntent struct {
 	Memory bool           `json:"memory,omitempty"`
 	Resume bool           `json:"resume,omitempty"`
 	Token  string         `json:"token,omitempty"` // what the guest has been told to demand
+	Plan   *sandbox.Image `json:"plan,omitempty"`  // what the image will be; its directory is there once it is complete
 	Image  *sandbox.Image `json:"image,omitempty"` // once it is complete
 	Lost   string         `json:"lost,omitempty"`
 }

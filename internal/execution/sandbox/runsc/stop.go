@@ -193,45 +193,57 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	if rec.State == core.SandboxFrozen {
 		return rec.Freeze.frozen(), nil
 	}
+	if opts.Memory {
+		// From here on nobody may walk away: a sandbox would be left stopped, or
+		// with a token that nobody knows.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), freezeLimit)
+		defer cancel()
+	}
 	if opts.Memory && rec.State == core.SandboxRunning {
 		lost, err := d.takeMemory(ctx, b)
 		if err != nil {
-			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.KindOf(err), err, "sandbox %s", id))
+			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.KindOf(err), err, "memory of sandbox %s", id))
 		}
-		if lost != "" && opts.Resume && b.record().Process.alive() {
-			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.Unavailable, nil, "memory of sandbox %s: %s", id, lost))
+		if lost != "" && opts.Resume {
+			d.lies(ctx, b, "it died when its memory was written: "+lost)
+			return sandbox.Frozen{}, d.giveUp(b, core.E(op, core.Unavailable, nil, "sandbox %s died when its memory was written: %s", id, lost).
+				WithHint("its files are complete: freeze it without memory"))
 		}
 		if err := b.set(d.paths(id), false, func(r *record) { r.Freeze.Lost = lost }); err != nil {
 			return sandbox.Frozen{}, core.E(op, core.Internal, err, "record of sandbox %s", id)
 		}
-		if lost != "" && opts.Resume {
-			b.setMoving(false)
-			d.ended(ctx, b, nil)
-			return sandbox.Frozen{}, core.E(op, core.Unavailable, nil, "sandbox %s died when its memory was written: %s", id, lost)
-		}
 	}
 	frozen := b.record().Freeze.frozen()
-	if opts.Resume && frozen.Image == nil {
-		return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s is %s: it has no memory to go on from", id, rec.State)
-	}
-	if !opts.Resume {
-		d.note(b, sandbox.CauseStopped, "frozen")
-		if b.isMoving() { // its watcher has looked away
-			d.ended(ctx, b, nil)
+	if opts.Resume {
+		if frozen.Image == nil {
+			return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s is %s: it has no memory to go on from", id, rec.State)
 		}
+		if err := d.stop(ctx, b); err != nil {
+			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
+		}
+		if err := d.move(b, opts.Into, frozen.Upper, true); err != nil {
+			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
+		}
+		err = d.goOn(ctx, b)
+		frozen.Paused = time.Since(began)
+		return frozen, err
+	}
+	d.note(b, sandbox.CauseStopped, "frozen")
+	if b.isMoving() { // its watcher has looked away
+		d.ended(ctx, b, nil)
 	}
 	if err := d.stop(ctx, b); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.KindOf(err), err, "sandbox %s", id)
 	}
-	if err := d.move(b, opts.Into, frozen.Upper, opts.Resume); err != nil {
+	if err := d.move(b, opts.Into, frozen.Upper, false); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.Internal, err, "files of sandbox %s", id)
 	}
-	if opts.Resume {
-		err = d.goOn(ctx, b)
-		frozen.Paused = time.Since(began)
-	}
-	return frozen, err
+	return frozen, nil
 }
+
+// freezeLimit is how long a freeze with memory may take in all.
+const freezeLimit = 15 * time.Minute
 
 // giveUp takes back the intent of a freeze that has not touched the files.
 func (d *Driver) giveUp(b *box, cause error) error {
@@ -253,6 +265,12 @@ func (d *Driver) intend(b *box, opts sandbox.FreezeOptions) error {
 	rec := b.record()
 	if rec.Freeze != nil {
 		if rec.Freeze.Into == into {
+			if rec.Freeze.Memory == opts.Memory && rec.Freeze.Resume == opts.Resume {
+				return nil
+			}
+			if err := b.set(p, true, func(r *record) { r.Freeze.Memory, r.Freeze.Resume = opts.Memory, opts.Resume }); err != nil {
+				return core.E(op, core.Internal, err, "record of sandbox %s", b.id)
+			}
 			return nil
 		}
 		if rec.State == core.SandboxFrozen || !exists(p.upper()) {
@@ -301,6 +319,13 @@ func (d *Driver) move(b *box, into, upper string, goesOn bool) error {
 	if goesOn {
 		return nil
 	}
+	if b.record().Freeze.Image == nil { // what came of an attempt to take one
+		for _, dir := range []string{imageName, imageName + newSuffix} {
+			if err := tree.Remove(filepath.Join(into, dir)); err != nil {
+				return err
+			}
+		}
+	}
 	for _, dir := range []string{into, filepath.Dir(into), p.dir} {
 		if err := syncDir(dir); err != nil {
 			return err
@@ -325,82 +350,4 @@ func (d *Driver) Recover(ctx context.Context, h sandbox.Handle) (sandbox.Status,
 		return sandbox.Status{}, err
 	}
 	return d.status(b), nil
-}
-
-func (d *Driver) adopt(ctx context.Context, b *box) error {
-	const op = "runsc.recover"
-	p := d.paths(b.id)
-	rec, err := p.load()
-	if errors.Is(err, fs.ErrNotExist) {
-		return core.E(op, core.NotFound, nil, "nothing of sandbox %s is left", b.id)
-	}
-	if err != nil {
-		return err
-	}
-	if rec.Instance != d.opts.Instance {
-		return core.E(op, core.Conflict, nil, "sandbox %s belongs to instance %q", b.id, rec.Instance)
-	}
-	alive := false
-	if rec.State == core.SandboxCreating || rec.State == core.SandboxRunning {
-		if rec.State == core.SandboxCreating { // the daemon died in the middle
-			rec.Process, _ = p.process()
-		}
-		if f := rec.Process.open(); f != nil {
-			f.Close()
-			alive = true
-		}
-	}
-	b.mu.Lock()
-	b.rec = rec
-	b.mu.Unlock()
-	if f := rec.Freeze; f != nil && f.Resume && f.Image != nil && rec.State == core.SandboxRunning {
-		return d.adoptMoving(ctx, b)
-	}
-	if !alive {
-		if rec.State == core.SandboxCreating || rec.State == core.SandboxRunning {
-			d.ended(ctx, b, nil)
-			return nil
-		}
-		b.mu.Lock()
-		closeOnce(b.done)
-		b.mu.Unlock()
-		return nil
-	}
-	// The policy is told again: whoever enforces it may have been restarted too.
-	net, err := d.deps.Network.Attach(ctx, b.id, rec.Policy)
-	if err != nil {
-		return core.E(op, core.KindOf(err), err, "network of sandbox %s", b.id)
-	}
-	err = b.set(p, false, func(r *record) {
-		r.State = core.SandboxRunning
-		r.Handle.Env, r.Handle.Resolver = net.Env, net.Resolver
-	})
-	if err != nil {
-		return core.E(op, core.Internal, err, "record of sandbox %s", b.id)
-	}
-	d.watch(ctx, b, rec.Process)
-	if rec.Freeze != nil && rec.Freeze.Token != "" && rec.Freeze.Image == nil {
-		// The daemon died between telling the guest and stopping it.
-		if err := d.answer(ctx, b, rec.Handle.Token); err != nil {
-			return d.letGo(ctx, b, nil)
-		}
-	}
-	return nil
-}
-
-// adoptMoving goes on where a daemon died while a sandbox was stopped for a
-// snapshot: it runs on from there.
-func (d *Driver) adoptMoving(ctx context.Context, b *box) error {
-	f := *b.record().Freeze
-	b.setMoving(true)
-	if err := d.stop(ctx, b); err != nil {
-		return err
-	}
-	if err := d.move(b, f.Into, f.frozen().Upper, true); err != nil {
-		return err
-	}
-	if err := d.goOn(ctx, b); err != nil {
-		d.deps.Log.Error("a sandbox does not go on after a snapshot", "sandbox", b.id, "error", err)
-	}
-	return nil
 }

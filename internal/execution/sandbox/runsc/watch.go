@@ -59,7 +59,7 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 		case <-lifetime.C:
 			d.end(ctx, b, sandbox.CauseLifetime, fmt.Sprintf("older than its limit of %s", rec.Limits.Lifetime))
 		case <-disk.C:
-			disk.Reset(d.checkDisk(ctx, b, rec.Limits.Disk))
+			disk.Reset(d.checkDisk(ctx, b, rec.Limits.Disk, rec.Written))
 		}
 	}
 }
@@ -77,11 +77,11 @@ func after(life time.Duration, created time.Time) *time.Timer {
 // checkDisk measures what the sandbox has written and ends it when that is too
 // much. It returns when to look again: a large tree is walked less often, so
 // that measuring costs at most a few percent of one core.
-func (d *Driver) checkDisk(ctx context.Context, b *box, limit int64) time.Duration {
+func (d *Driver) checkDisk(ctx context.Context, b *box, limit, written int64) time.Duration {
 	start := time.Now()
 	p := d.paths(b.id)
 	use, err := tree.Measure(p.upper())
-	used := use.Bytes
+	used := use.Bytes + written
 	if st, statErr := os.Stat(p.output()); statErr == nil {
 		used += st.Size()
 	}

@@ -100,6 +100,16 @@ func testDiskLimit(t *testing.T, r *Rig) {
 	}
 }
 
+// What was written in earlier sandboxes of the same work counts.
+func testDiskLimitOfAll(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Disk, s.Written = 32<<20, 28<<20 })
+	background(t, h, "dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; sleep 60")
+	if s := r.wait(t, h.ID); s.State != core.SandboxDead || s.Cause != sandbox.CauseDisk {
+		t.Errorf("after writing too much in all the status is %+v", s)
+	}
+}
+
 func testLifetime(t *testing.T, r *Rig) {
 	r.needLimits(t)
 	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Lifetime = 1500 * time.Millisecond })

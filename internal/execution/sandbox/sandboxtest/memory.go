@@ -18,7 +18,7 @@ import (
 // counter is a process that counts on, holds a file that has no name any more,
 // and says both when asked.
 const counter = `n=0; echo "kept in a deleted file" >gone; exec 3<gone; rm gone
-while :; do n=$((n+1)); echo $n >count.new; mv count.new count; sleep 0.05; if [ -e ask ]; then cat <&3 >answer.new; mv answer.new answer; fi; done`
+while :; do n=$((n+1)); echo $n >count.new; mv count.new count; sleep 0.05; if [ -e ask ] && [ ! -e answer ]; then cat <&3 >answer.new; mv answer.new answer; fi; done`
 
 // counts waits until the counter has counted further than from.
 func counts(t *testing.T, h sandbox.Handle, from int) (n int) {

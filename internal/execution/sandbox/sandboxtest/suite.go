@@ -61,6 +61,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"memory limit", testMemoryLimit},
 		{"limit on processes", testPidsLimit},
 		{"disk limit", testDiskLimit},
+		{"disk limit over several sandboxes", testDiskLimitOfAll},
 		{"lifetime limit", testLifetime},
 	} {
 		t.Run(c.name, func(t *testing.T) {

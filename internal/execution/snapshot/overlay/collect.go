@@ -21,7 +21,16 @@ func (s *Store) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var freezes []string
+	if s.deps.Freezes != nil {
+		if freezes, err = s.deps.Freezes(ctx); err != nil {
+			return err
+		}
+	}
 	for _, row := range writing {
+		if slices.Contains(freezes, s.into(row.ID)) {
+			continue // whoever adopts the sandbox goes on with it, memory and all
+		}
 		if exists(s.upper(row.ID)) {
 			_, err := s.complete(ctx, row.ID, nil)
 			if err == nil {

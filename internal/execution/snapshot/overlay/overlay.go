@@ -59,7 +59,11 @@ type Deps struct {
 	// Uses names everything that needs a snapshot now: environments, sessions,
 	// sandboxes.
 	Uses func(ctx context.Context) ([]snapshot.Use, error)
-	Log  *slog.Logger
+	// Freezes names where sandboxes that are left put what is frozen of them: a
+	// snapshot that is being written there is finished with its sandbox. It may
+	// be nil.
+	Freezes func(ctx context.Context) ([]string, error)
+	Log     *slog.Logger
 }
 
 // Options say where snapshots are.

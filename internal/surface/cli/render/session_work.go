@@ -185,6 +185,8 @@ func (s *Session) sandbox(d core.SandboxData) {
 			from = "from files"
 		case "memory":
 			from = "from a memory image"
+		case "warm":
+			from = "from the warm pool, with a memory image"
 		case "running":
 			from = "was running"
 		}
