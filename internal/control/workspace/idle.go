@@ -238,7 +238,15 @@ func (m *Manager) adoptIdle(ctx context.Context) {
 		if err != nil || !resting(s.State) {
 			continue
 		}
-		if _, err := m.Open(ctx, blueprint.Job{Session: s}); err != nil {
+		// It may have been put away since: then nothing is to be started, least
+		// of all by the loop that makes room for others.
+		_, err = m.openOr(ctx, blueprint.Job{Session: s}, func(*opening, context.Context, *Workspace) error {
+			return core.E("workspace.adopt", core.NotFound, nil, "session %s has no sandbox any more", id)
+		})
+		if core.Is(err, core.NotFound) {
+			continue
+		}
+		if err != nil {
 			m.d.Log.Warn("the sandbox of an idle session was not taken over", "session", id, "err", err)
 		}
 		m.touch(id, nil)
