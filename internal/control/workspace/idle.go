@@ -196,6 +196,11 @@ func (m *Manager) Crowded(ctx context.Context) bool {
 	var since time.Time
 	for _, id := range m.openIDs() {
 		s, err := m.d.DB.Session(ctx, id)
+		if err == nil && s.State == core.SessionArchived { // nobody will go on with it
+			if err := m.discard(ctx, id); err == nil {
+				return true
+			}
+		}
 		if err != nil || !resting(s.State) {
 			continue
 		}
@@ -339,7 +344,7 @@ func (m *Manager) alive(ctx context.Context, s core.Session) (*Workspace, error)
 	} else if err != nil {
 		return nil, err
 	}
-	return m.opened(ctx, blueprint.Job{Session: s})
+	return m.opened(ctx, blueprint.Job{Session: s}, (*opening).launch)
 }
 
 // Start brings a forked session's sandbox up, so that it goes on from the

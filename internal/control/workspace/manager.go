@@ -145,7 +145,7 @@ func (m *Manager) openOr(ctx context.Context, job blueprint.Job, otherwise func(
 		return nil, err
 	}
 	defer unlock()
-	w, err := m.opened(ctx, job)
+	w, err := m.opened(ctx, job, otherwise)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (m *Manager) openOr(ctx context.Context, job blueprint.Job, otherwise func(
 }
 
 // opened is Open for who holds the session's lock.
-func (m *Manager) opened(ctx context.Context, job blueprint.Job) (*Workspace, error) {
+func (m *Manager) opened(ctx context.Context, job blueprint.Job, otherwise func(*opening, context.Context, *Workspace) error) (*Workspace, error) {
 	m.mu.Lock()
 	w := m.open[job.Session.ID]
 	m.mu.Unlock()
