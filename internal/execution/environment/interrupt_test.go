@@ -172,6 +172,18 @@ func TestMemoryThatCannotBeTaken(t *testing.T) {
 	w.leftovers()
 }
 
+// Whoever ends a sandbox and is told to end too, ends it all the same.
+func TestCloseWhileEverythingEnds(t *testing.T) {
+	w, b := memoryWorld(t)
+	box := w.launch(environment.LaunchRequest{Snapshot: b.Snapshot})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := box.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	w.leftovers()
+}
+
 // pooled is a running pool of the world's one environment.
 func (w *world) pooled(opts environment.PoolOptions) (pool *environment.Pool, env core.Environment, stop func()) {
 	w.t.Helper()

@@ -321,7 +321,10 @@ func (m *Machine) Close(ctx context.Context) error {
 	return m.destroy(ctx)
 }
 
+// destroy is not given up with ctx: nobody would come back for the rest.
 func (m *Machine) destroy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
+	defer cancel()
 	l := m.launcher
 	if m.guest != nil {
 		m.guest.Close()
