@@ -87,6 +87,7 @@ type Candidate struct {
 	Unseeded bool          `json:"unseeded,omitempty"`
 	Node     string        `json:"node,omitempty"` // step of the run under way
 	Outcome  string        `json:"outcome,omitempty"`
+	Run      RunState      `json:"run_state,omitempty"` // of its last run
 	Verdict  string        `json:"verdict,omitempty"`
 	Reasons  []string      `json:"reasons,omitempty"`
 	NotShown []string      `json:"not_shown,omitempty"`

@@ -312,7 +312,7 @@ func (d *Daemon) openControl(context.Context) error {
 	}
 	meter.s, d.crier.s = d.sessions, d.sessions
 	d.selections = selection.New(selection.Deps{
-		Store: d.db, Log: d.events, Sessions: d.sessions, Changes: d.changes, Start: d.startOfSelection, Seeded: gateway.Seeds, Logger: d.log,
+		Store: d.db, Log: d.events, Sessions: d.sessions, Changes: d.changes, Start: d.startOfSelection, Seeded: gateway.Seeds, Known: gateway.Check, Logger: d.log,
 	}, selection.Options{})
 	return nil
 }

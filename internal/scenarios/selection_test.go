@@ -94,6 +94,54 @@ func TestBestOf(t *testing.T) {
 	}
 }
 
+// TestCandidateIsMerged leaves the pick to people: somebody approves and merges
+// one of two candidates, and the other one is put aside.
+func TestCandidateIsMerged(t *testing.T) {
+	d := testkit.Start(t, testkit.Options{Script: scripts(bySeed(1, strings.Replace(mendHello(longWay), "name: hello", "name: long", 1)), bySeed(2, mendHello()))})
+	env := d.BuildEnvironment(t, tinyRepo(t, nil))
+	ana, ben := d.Client(t, "ana"), d.Client(t, "ben")
+	made, err := ana.CreateSelection(t.Context(), api.CreateSelection{Environment: env.Name, Prompt: "Mend the greeting", Sessions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := made.Selection.ID
+	got := awaitSelection(t, ana, id, core.SelectionWaiting)
+	open, err := ana.Changes(t.Context(), client.ChangeQuery{State: "open"}, client.Page{})
+	if err != nil || len(open.Items) != 2 || open.Items[0].Candidate != id || open.Items[1].Candidate != id {
+		t.Errorf("candidates %+v %v", open.Items, err)
+	}
+	if code, out := command(t, d, "change", "list"); code != 0 || strings.Count(out, "candidate") != 2 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	long := bySeedOf(t, got, 1) // not the one that ranks first
+	if _, err := ben.MergeChange(t.Context(), string(long.Change), "", long.Head); err == nil {
+		t.Error("a candidate is merged without an approval")
+	}
+	if now, err := ana.Selection(t.Context(), id); err != nil || now.Selection.State != core.SelectionWaiting {
+		t.Errorf("a merge that was refused picked: %+v %v", now.Selection, err)
+	}
+	if _, err := ana.ApproveChange(t.Context(), string(long.Change), long.Head, ""); !core.Is(err, core.Denied) {
+		t.Errorf("who asked approves: %v", err)
+	}
+	if _, err := ben.ApproveChange(t.Context(), string(long.Change), long.Head, "good"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ben.MergeChange(t.Context(), string(long.Change), "", long.Head); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := ana.Selection(t.Context(), id); err != nil || now.Selection.Picked != long.Session || now.Selection.PickedBy != "ben" {
+		t.Errorf("a merge did not pick: %+v %v", now.Selection, err)
+	}
+	got = awaitSelection(t, ana, id, core.SelectionPicked)
+	small := bySeedOf(t, got, 2)
+	if small.Standing != core.ChangeClosed || small.State != core.SessionArchived {
+		t.Errorf("the other one: %+v", small)
+	}
+	if _, err := ana.Pick(t.Context(), id, small.Session); !core.Is(err, core.Conflict) {
+		t.Errorf("a second pick: %v", err)
+	}
+}
+
 func bySeedOf(t *testing.T, d api.SelectionDetail, seed int64) core.Candidate {
 	t.Helper()
 	for _, c := range d.Candidates {

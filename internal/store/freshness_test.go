@@ -63,6 +63,10 @@ func TestFreshnessOfTheFirstVersion(t *testing.T) {
 		`CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')))`,
 		`INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1)`,
 		`INSERT INTO environments (id, name, source, default_branch, snapshot, created, updated) VALUES ('env_1', 'shop', '/srv/shop', 'main', 'snp_1', 5, 6)`,
+		`INSERT INTO sessions (id, environment, title, state, reason, owner, owner_name, owner_email, blueprint, agent, model, base, base_commit, branch, head,
+			budget_wall, budget_money, usage_input, usage_cache_read, usage_cache_write, usage_output, usage_calls, cost_known, cost_unknown,
+			active, held, wait, sandbox, snapshot, change_id, created, updated)
+			VALUES ('ses_1', 'env_1', 'x', 'idle', '', 'ana', '', '', '', '', '', '', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', 'snp_2', '', 7, 8)`,
 		`INSERT INTO builds (id, environment, commit_id, state, snapshot, failure, phases, created, finished) VALUES ('bld_1', 'env_1', 'a', 'done', 'snp_1', '', '', 7, 8)`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), text); err != nil {
@@ -76,6 +80,12 @@ func TestFreshnessOfTheFirstVersion(t *testing.T) {
 	f, err := db.Freshness(t.Context(), "env_1")
 	if err != nil || f.Refresh != 30*time.Minute || !f.Next.IsZero() || f.Failures != 0 || f.Failure != nil {
 		t.Errorf("%+v, error %v", f, err)
+	}
+	if s, err := db.Session(t.Context(), "ses_1"); err != nil || s.Selection != "" || s.Seed != 0 || s.Snapshot != "snp_2" {
+		t.Errorf("%+v, error %v", s, err)
+	}
+	if list, err := db.SessionsOfSelection(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("sessions of no selection are those of one: %+v, error %v", list, err)
 	}
 	b, err := db.Build(t.Context(), "bld_1")
 	if err != nil || b.State != core.BuildDone || b.By != "" || b.Why != "" {

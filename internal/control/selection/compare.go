@@ -67,6 +67,7 @@ func (s *Service) member(ctx context.Context, sel core.Selection, v core.Session
 	}
 	if len(runs) > 0 {
 		m.run = runs[len(runs)-1]
+		m.Run = m.run.State
 		m.Outcome, m.Verdict, m.Finished = m.run.Outcome, m.run.Verdict, m.run.Finished
 		if !core.RunTable.Final(m.run.State) {
 			m.Node = m.run.Node
@@ -108,7 +109,7 @@ func (s *Service) figures(ctx context.Context, m *member) error {
 	switch {
 	case m.run.Failure != nil && m.Ended:
 		m.Reasons = append([]string{m.run.Failure.Message}, m.Reasons...)
-	case m.run.ID == "" || !m.Ended:
+	case len(m.Reasons) == 0:
 		m.Reasons = []string{m.session.Reason}
 	}
 	m.Reasons = slices.DeleteFunc(m.Reasons, func(r string) bool { return r == "" })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"drydock/internal/core"
 	"drydock/internal/delivery/forge"
@@ -182,10 +183,13 @@ func (s *Service) advance(ctx context.Context, sel core.Selection) error {
 			return s.pickMerged(ctx, sel, m)
 		}
 	}
-	working, proven := 0, 0
+	working, waiting, proven := 0, 0, 0
 	for _, m := range list {
 		if !m.Ended {
 			working++
+		}
+		if m.State == core.SessionWaiting {
+			waiting++
 		}
 		if m.proven() {
 			proven++
@@ -201,18 +205,18 @@ func (s *Service) advance(ctx context.Context, sel core.Selection) error {
 		}
 		return s.finish(ctx, sel, list)
 	}
-	return s.note(ctx, sel, working, proven, len(list))
+	return s.note(ctx, sel, working, waiting, proven, len(list))
 }
 
 // because says why a rule has picked one.
 func because(rule core.SelectionRule, m member, proven, of int) string {
 	what := map[core.SelectionRule]string{
-		core.PickFirstProven: "the first that was proven",
-		core.PickSmallest:    fmt.Sprintf("the smallest of %d proven: +%d -%d in %d files", proven, m.Added, m.Removed, m.Files),
-		core.PickCheapest:    fmt.Sprintf("the cheapest of %d proven: %s", proven, m.Cost),
-		core.PickFastest:     fmt.Sprintf("the fastest of %d proven", proven),
+		core.PickFirstProven: fmt.Sprintf("the first of %d sessions that was proven", of),
+		core.PickSmallest:    fmt.Sprintf("the smallest of %d proven, of %d sessions: +%d -%d in %d files", proven, of, m.Added, m.Removed, m.Files),
+		core.PickCheapest:    fmt.Sprintf("the cheapest of %d proven, of %d sessions: %s", proven, of, m.Cost),
+		core.PickFastest:     fmt.Sprintf("the fastest of %d proven, of %d sessions: %s", proven, of, m.Active.Round(time.Second)),
 	}[rule]
-	return fmt.Sprintf("picked by the rule %s: %s (%d sessions)", rule, what, of)
+	return fmt.Sprintf("picked by the rule %s: %s", rule, what)
 }
 
 // pickMerged picks what was merged, once its session's log says by whom.
@@ -231,9 +235,11 @@ func (s *Service) pickMerged(ctx context.Context, sel core.Selection, m member) 
 }
 
 // note keeps state and reason of an undecided selection up to date.
-func (s *Service) note(ctx context.Context, sel core.Selection, working, proven, of int) error {
+func (s *Service) note(ctx context.Context, sel core.Selection, working, waiting, proven, of int) error {
 	state, why := core.SelectionOpen, fmt.Sprintf("%d of %d sessions work on it", working, of)
 	switch {
+	case waiting > 0:
+		why = fmt.Sprintf("%d of %d sessions have not ended; %d of them wait for a person", working, of, waiting)
 	case working == 0 && proven == 0:
 		state, why = core.SelectionWaiting, fmt.Sprintf("handed over: none of %d sessions is proven, a person has to look", of)
 	case working == 0:

@@ -159,6 +159,12 @@ func newWorld(t *testing.T, plan map[int64]work) *world {
 func (w *world) live() {
 	w.svc = New(Deps{
 		Store: w.db, Log: w.log, Sessions: w.sessions, Changes: w.changes, Seeded: func(m string) bool { return m != "odd" },
+		Known: func(m string) error {
+			if m == "none" {
+				return core.E("test", core.Invalid, nil, "nobody has it")
+			}
+			return nil
+		},
 		Start: func(context.Context, core.Environment, string) (string, string, error) { return "main", "c0ffee", nil },
 	}, Options{})
 }
@@ -270,6 +276,7 @@ func TestAllStartAlike(t *testing.T) {
 		"one session":   func(r *core.NewSelection) { r.Sessions = 1 },
 		"many sessions": func(r *core.NewSelection) { r.Sessions = 11 },
 		"many models":   func(r *core.NewSelection) { r.Models = []string{"a", "b", "c"} },
+		"no model":      func(r *core.NewSelection) { r.Models = []string{"one", "none"} },
 		"odd model":     func(r *core.NewSelection) { r.Models = []string{"a\nb"} },
 		"no rule":       func(r *core.NewSelection) { r.Rule = "prettiest" },
 		"small budget":  func(r *core.NewSelection) { r.Budget.Money = 1 },
@@ -320,6 +327,9 @@ func TestTheFirstProvenStopsTheOthers(t *testing.T) {
 	}
 	w.aside(sel, list)
 	for _, c := range list[1:] {
+		if len(c.Reasons) == 0 || !strings.Contains(c.Reasons[0], string(sel.ID)) {
+			t.Errorf("the table does not say why it was stopped: %+v", c)
+		}
 		if runs, err := w.db.Runs(t.Context(), c.Session); err != nil || len(runs) > 0 && runs[0].State != core.RunStopped {
 			t.Errorf("runs %+v %v", runs, err)
 		}

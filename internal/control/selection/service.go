@@ -36,8 +36,9 @@ type Deps struct {
 	// Start fixes the branch ("" is the default one) and the commit that a new
 	// selection starts from.
 	Start  func(ctx context.Context, env core.Environment, base string) (branch, commit string, err error)
-	Seeded func(model string) bool // whether a model takes a seed
-	Logger *slog.Logger            // default: discards
+	Seeded func(model string) bool  // whether a model takes a seed; nil: all do
+	Known  func(model string) error // refuses a model that nobody provides; may be nil
+	Logger *slog.Logger             // default: discards
 }
 
 // Options of a Service.
@@ -75,6 +76,14 @@ func (s *Service) Create(ctx context.Context, req core.NewSelection) (core.Selec
 	earlier, err := session.EarlierSelection(ctx, s.d.Store.Reader, req)
 	if err == nil || !core.Is(err, core.NotFound) {
 		return earlier, err
+	}
+	for _, m := range req.Models {
+		if s.d.Known == nil {
+			break
+		}
+		if err := s.d.Known(m); err != nil { // before N sessions find out
+			return core.Selection{}, err
+		}
 	}
 	env, err := s.d.Store.Environment(ctx, req.Environment)
 	if core.Is(err, core.NotFound) {

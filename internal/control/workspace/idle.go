@@ -196,6 +196,11 @@ func (m *Manager) Crowded(ctx context.Context) bool {
 	var since time.Time
 	for _, id := range m.openIDs() {
 		s, err := m.d.DB.Session(ctx, id)
+		if err == nil && s.State == core.SessionArchived { // nobody will go on with it
+			if err := m.discard(ctx, id); err == nil {
+				return true
+			}
+		}
 		if err != nil || !resting(s.State) {
 			continue
 		}
@@ -238,7 +243,15 @@ func (m *Manager) adoptIdle(ctx context.Context) {
 		if err != nil || !resting(s.State) {
 			continue
 		}
-		if _, err := m.Open(ctx, blueprint.Job{Session: s}); err != nil {
+		// It may have been put away since: then nothing is to be started, least
+		// of all by the loop that makes room for others.
+		_, err = m.openOr(ctx, blueprint.Job{Session: s}, func(*opening, context.Context, *Workspace) error {
+			return core.E("workspace.adopt", core.NotFound, nil, "session %s has no sandbox any more", id)
+		})
+		if core.Is(err, core.NotFound) {
+			continue
+		}
+		if err != nil {
 			m.d.Log.Warn("the sandbox of an idle session was not taken over", "session", id, "err", err)
 		}
 		m.touch(id, nil)
@@ -331,7 +344,7 @@ func (m *Manager) alive(ctx context.Context, s core.Session) (*Workspace, error)
 	} else if err != nil {
 		return nil, err
 	}
-	return m.opened(ctx, blueprint.Job{Session: s})
+	return m.opened(ctx, blueprint.Job{Session: s}, (*opening).launch)
 }
 
 // Start brings a forked session's sandbox up, so that it goes on from the

@@ -135,12 +135,17 @@ func (m *Manager) sandboxOf(ctx context.Context, id core.SessionID) (store.Sandb
 
 // Open implements codechange.Workspaces.
 func (m *Manager) Open(ctx context.Context, job blueprint.Job) (codechange.Workspace, error) {
+	return m.openOr(ctx, job, (*opening).launch)
+}
+
+// openOr is Open, with what to do where no sandbox is there to go on with.
+func (m *Manager) openOr(ctx context.Context, job blueprint.Job, otherwise func(*opening, context.Context, *Workspace) error) (codechange.Workspace, error) {
 	unlock, err := m.lock(ctx, job.Session.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	w, err := m.opened(ctx, job)
+	w, err := m.opened(ctx, job, otherwise)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +153,7 @@ func (m *Manager) Open(ctx context.Context, job blueprint.Job) (codechange.Works
 }
 
 // opened is Open for who holds the session's lock.
-func (m *Manager) opened(ctx context.Context, job blueprint.Job) (*Workspace, error) {
+func (m *Manager) opened(ctx context.Context, job blueprint.Job, otherwise func(*opening, context.Context, *Workspace) error) (*Workspace, error) {
 	m.mu.Lock()
 	w := m.open[job.Session.ID]
 	m.mu.Unlock()
@@ -170,7 +175,7 @@ func (m *Manager) opened(ctx context.Context, job blueprint.Job) (*Workspace, er
 		return nil, err
 	}
 	o := &opening{m: m, job: job, s: s}
-	w, err = o.open(ctx)
+	w, err = o.open(ctx, otherwise)
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +369,7 @@ func (o *opening) phase(ctx context.Context) func(core.Phase) {
 	}
 }
 
-func (o *opening) open(ctx context.Context) (*Workspace, error) {
+func (o *opening) open(ctx context.Context, otherwise func(*opening, context.Context, *Workspace) error) (*Workspace, error) {
 	repo, err := o.m.Mirror(ctx, o.s.Environment)
 	if err != nil {
 		return nil, err
@@ -378,7 +383,7 @@ func (o *opening) open(ctx context.Context) (*Workspace, error) {
 	if err != nil || found {
 		return w, err
 	}
-	return w, o.launch(ctx, w)
+	return w, otherwise(o, ctx, w)
 }
 
 // adopt goes on with the sandbox that is there. A dead one is frozen, so that

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +43,11 @@ func (a *app) startBest(ctx context.Context, c *client.Client, task string, budg
 }
 
 // watchEvery is how often a selection is looked at while it is waited for.
-const watchEvery = 500 * time.Millisecond
+// A daemon that is started again meanwhile is waited for.
+const (
+	watchEvery    = 500 * time.Millisecond
+	watchPatience = time.Minute
+)
 
 // watchSelection shows what becomes of each session, then compares them.
 func (a *app) watchSelection(ctx context.Context, c *client.Client, d api.SelectionDetail) error {
@@ -55,6 +58,7 @@ func (a *app) watchSelection(ctx context.Context, c *client.Client, d api.Select
 		}
 	}
 	told := map[core.SessionID]string{}
+	var away time.Time // since when the daemon does not answer
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -69,11 +73,16 @@ func (a *app) watchSelection(ctx context.Context, c *client.Client, d api.Select
 			return a.left(core.E("cli.follow", core.Canceled, ctx.Err(), "left"), "Left; the sessions go on.\n  compare them  drydock selection show %s\n", id)
 		case <-tick.C:
 		}
-		var err error
-		if d, err = c.Selection(ctx, id); err != nil {
-			if errors.Is(err, context.Canceled) {
-				continue
+		now, err := c.Selection(ctx, id)
+		switch {
+		case err == nil:
+			d, away = now, time.Time{}
+		case ctx.Err() != nil: // told above
+		case core.Is(err, core.Unavailable) && (away.IsZero() || time.Since(away) < watchPatience):
+			if away.IsZero() {
+				away = time.Now()
 			}
+		default:
 			return err
 		}
 	}
@@ -93,6 +102,8 @@ func (a *app) tellCandidates(list []core.Candidate, told map[core.SessionID]stri
 		switch {
 		case v.Ended && v.Files > 0:
 			now += "  " + sizeOf(v)
+		case v.State == core.SessionWaiting && len(v.Reasons) > 0:
+			now += "  " + render.Cut(render.Line(v.Reasons[0]), 80)
 		case !v.Ended && v.Node != "":
 			now += "  " + render.Words(v.Node)
 		}

@@ -210,7 +210,7 @@ func standing(c core.Candidate) string {
 	if !c.Ended {
 		return string(c.State)
 	}
-	return first(c.Verdict, string(c.State))
+	return first(c.Verdict, string(c.Run), string(c.State))
 }
 
 func seedOf(c core.Candidate) string {
