@@ -123,6 +123,7 @@ type Daemon struct {
 	launcher   *environment.Launcher
 	builder    *environment.Builder
 	pool       *environment.Pool
+	crowd      chan struct{} // a session waits for memory
 	refresher  *environment.Refresher
 	sessions   *session.Service
 	capacity   *capacity.Keeper
@@ -182,7 +183,7 @@ func Start(ctx context.Context, opts Options) (_ *Daemon, err error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Daemon{opts: opts, log: opts.Log, metrics: obs.NewMetrics(), failed: make(chan error, 1)}
+	d := &Daemon{opts: opts, log: opts.Log, metrics: obs.NewMetrics(), failed: make(chan error, 1), crowd: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -295,6 +296,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		d.denials.run,
 		func(ctx context.Context) error { d.workspaces.Tend(ctx); return nil },
 		func(ctx context.Context) error { d.pool.Run(ctx); return nil },
+		d.makeRoom,
 		d.collector.Run,
 		d.refresher.Run,
 		func(ctx context.Context) error { d.changes.Watch(ctx); return nil },

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"strings"
 
+	"drydock/internal/control/session"
 	"drydock/internal/core"
 	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
@@ -45,9 +47,48 @@ func (d *Daemon) openPool() {
 		},
 	}, environment.PoolOptions{Max: d.opts.WarmMax, Min: d.opts.WarmMin})
 	d.capacity.SetReclaim(func(ctx context.Context, want int64) int64 {
-		n := int(want/warmBytes) + 1
-		return int64(d.pool.Reclaim(ctx, n)) * warmBytes
+		freed := int64(d.pool.Reclaim(ctx, int(want/warmBytes)+1)) * warmBytes
+		if freed == 0 && d.workspaces.Crowded(ctx) {
+			freed = warmBytes
+		}
+		return freed
 	})
+}
+
+// elbow is the room of the host for sessions: where memory is short, somebody
+// who does nothing makes room for who waits.
+type elbow struct {
+	*capacity.Keeper
+	crowd chan<- struct{}
+}
+
+var _ session.Capacity = elbow{}
+
+// Enter implements session.Capacity.
+func (e elbow) Enter(ctx context.Context, id core.SessionID, resumed bool) (leave func(), lack string) {
+	leave, lack = e.Keeper.Enter(ctx, id, resumed)
+	if strings.HasPrefix(lack, "memory") {
+		select {
+		case e.crowd <- struct{}{}:
+		default:
+		}
+	}
+	return leave, lack
+}
+
+// makeRoom gives warm sandboxes back, and suspends idle sessions, for those that
+// wait to begin.
+func (d *Daemon) makeRoom(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.crowd:
+		}
+		if d.pool.Reclaim(ctx, 1) == 0 {
+			d.workspaces.Crowded(ctx)
+		}
+	}
 }
 
 // warmBytes is about what an idle sandbox uses.

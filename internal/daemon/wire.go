@@ -305,7 +305,7 @@ func (d *Daemon) openControl(context.Context) error {
 		return err
 	}
 	d.sessions, err = session.New(session.Deps{
-		Store: d.db, Log: d.events, Drafted: d.workspaces.Drafted, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Capacity: d.capacity, Logger: d.log,
+		Store: d.db, Log: d.events, Drafted: d.workspaces.Drafted, Executor: &executor{engine: d.engine, workspaces: d.workspaces, metrics: d.metrics, log: d.log}, Capacity: elbow{d.capacity, d.crowd}, Logger: d.log,
 	}, session.Options{Instance: d.opts.State, MaxRunning: d.opts.MaxSessions, PerUser: d.opts.PerUser, PerEnvironment: d.opts.PerEnv, Model: d.opts.Model, Budget: d.opts.Budget})
 	if err != nil {
 		return err
