@@ -316,6 +316,13 @@ func benchBuild(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	b.rebuilds(scratch, byHand, changed, locked, cached, asked, spent)
+	return nil
+}
+
+// rebuilds adds the rows of builds that had something to go on from, and of
+// those that had not.
+func (b *bench) rebuilds(scratch, byHand, changed, locked, cached, asked series, spent *parts) {
 	b.add(against("build: from scratch, base image there", "ms", scratch, byHand, "the floor is clone, set-up, services and warm-up in a chroot of the same layers, nothing kept"))
 	for _, name := range []string{environment.PhaseFetch, environment.PhaseSandbox, environment.PhaseSetup, environment.PhaseCheckout, environment.PhaseRecipeRun, environment.PhaseServices, environment.PhaseWarm, environment.PhaseStop, environment.PhaseSnapshot, environment.PhaseMemory} {
 		b.add(alone("build: part "+name, "ms", spent.take(name), ""))
@@ -329,7 +336,6 @@ func benchBuild(ctx context.Context, b *bench) error {
 	for _, name := range []string{environment.PhaseFetch, environment.PhaseRecipe, environment.PhaseBase} {
 		b.add(alone("build: nothing changed, part "+name, "ms", spent.take("cached "+name), ""))
 	}
-	return nil
 }
 
 // shopScript starts the services of examples/shop by hand.
