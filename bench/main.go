@@ -56,7 +56,10 @@ func groups() []group {
 		{"events", "the event log, against plain SQLite and plain channels", benchEvents},
 		{"build", "a small environment, against the same steps in a chroot", benchBuild},
 		{"session", "a whole scripted session, against git and the check by hand", benchSession},
-		{"memory", "memory images, forks, clones and the warm pool, against runsc alone", benchMemory},
+		{"memory", "services out of a memory image, against runsc alone, files and a build", benchMemory},
+		{"fork", "a fork of a sandbox with services, against runsc alone", benchFork},
+		{"clones", "many sandboxes restored at once, against runsc alone", benchClones},
+		{"warm", "a sandbox out of the warm pool, against one that is there", benchWarm},
 		{"shop", "the services of examples/shop in a sandbox, against the same in a chroot", benchShop},
 	}
 }
@@ -140,6 +143,7 @@ type bench struct {
 	log      *slog.Logger
 	base     *base    // shared by the groups that need it
 	world    *daemons // so is this
+	shop     *live    // and this
 }
 
 // prepare looks for what is needed before anything is made.
@@ -181,6 +185,9 @@ func (b *bench) close(ctx context.Context) error {
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("not all is removed: %w", err)
 		}
+	}
+	if b.shop != nil {
+		b.shop.builder.Close()
 	}
 	if b.base != nil {
 		keep(b.base.close(ctx))

@@ -36,7 +36,11 @@ type live struct {
 	build  core.Build
 }
 
+// live builds it, once for all groups that need it.
 func (b *bench) live(ctx context.Context) (*live, error) {
+	if b.shop != nil {
+		return b.shop, nil
+	}
 	s, err := b.workshop(ctx)
 	if err != nil {
 		return nil, err
@@ -62,6 +66,7 @@ func (b *bench) live(ctx context.Context) (*live, error) {
 	if l.config, err = s.written(m.ID()); err != nil {
 		return nil, err
 	}
+	b.shop = l
 	return l, m.Close(ctx)
 }
 
@@ -125,7 +130,6 @@ func benchMemory(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer l.builder.Close()
 	var ours, raws, files, ownMem, rawMem series
 	l.parts.reset()
 	err = turns(ctx, b.times(20, 3), func(count bool) error {
@@ -196,7 +200,7 @@ func benchMemory(ctx context.Context, b *bench) error {
 	total := series{sum(scratch)}
 	r = against("memory: the same, against clone, install, services and warm-up", "ms", ours, total, "the floor is the build of the environment, once, without its base image")
 	b.add(r.below(0.01, "ratio", *r.Ratio))
-	return b.fork(ctx, l)
+	return nil
 }
 
 func sum(s series) (out float64) {
@@ -221,8 +225,12 @@ func groupMemory(group string) float64 {
 	return 0
 }
 
-// fork measures how long a sandbox stands still while it is forked.
-func (b *bench) fork(ctx context.Context, l *live) error {
+// benchFork measures how long a sandbox stands still while it is forked.
+func benchFork(ctx context.Context, b *bench) error {
+	l, err := b.live(ctx)
+	if err != nil {
+		return err
+	}
 	m, err := l.restore(ctx, false)
 	if err != nil {
 		return err
@@ -276,15 +284,19 @@ func (b *bench) fork(ctx context.Context, l *live) error {
 	b.add(r.below(1.3, "ratio", *r.Ratio))
 	still := alone("fork: the parent stands still, in all", "ms", paused, "")
 	b.add(still.below(500, "value", still.Value))
-	return b.clones(ctx, l)
+	return nil
 }
 
 const together = 20
 
-// clones restores many sandboxes at once.
-func (b *bench) clones(ctx context.Context, l *live) error {
+// benchClones restores many sandboxes at once.
+func benchClones(ctx context.Context, b *bench) error {
+	l, err := b.live(ctx)
+	if err != nil {
+		return err
+	}
 	var ours, raws series
-	err := turns(ctx, b.times(3, 1), func(count bool) error {
+	err = turns(ctx, b.times(3, 1), func(count bool) error {
 		machines, errs := make([]*environment.Machine, together), make([]error, together)
 		began := time.Now()
 		all(func(i int) { machines[i], errs[i] = l.restore(ctx, false) })
@@ -321,7 +333,7 @@ func (b *bench) clones(ctx context.Context, l *live) error {
 	}
 	r := against(fmt.Sprintf("clones: %d at once, all answering", together), "ms", ours, raws, "the floor is as many times runsc restore at once")
 	b.add(r.below(1.2, "ratio", *r.Ratio))
-	return b.warm(ctx, l)
+	return nil
 }
 
 func all(do func(i int)) {
@@ -332,9 +344,13 @@ func all(do func(i int)) {
 	wg.Wait()
 }
 
-// warm takes sandboxes out of a pool: until the first command is answered,
+// benchWarm takes sandboxes out of a pool: until the first command is answered,
 // against the same command in a sandbox that is there.
-func (b *bench) warm(ctx context.Context, l *live) error {
+func benchWarm(ctx context.Context, b *bench) error {
+	l, err := b.live(ctx)
+	if err != nil {
+		return err
+	}
 	pool := environment.NewPool(environment.PoolDeps{
 		Launcher: l.launcher, Log: b.log,
 		Environments: func(ctx context.Context) ([]core.Environment, error) {
@@ -368,6 +384,7 @@ func (b *bench) warm(ctx context.Context, l *live) error {
 		began := time.Now()
 		m, err := l.launcher.Launch(ctx, environment.LaunchRequest{
 			Snapshot: l.snap, Purpose: environment.PurposeSession, Owner: "bench", Recipe: &l.recipe, Policy: &l.recipe.Network, Limits: l.recipe.Limits,
+			Report: func(p core.Phase) { l.parts.note(p.Name, p.Duration) },
 		})
 		if err != nil {
 			return err
@@ -393,6 +410,7 @@ func (b *bench) warm(ctx context.Context, l *live) error {
 	if err != nil {
 		return err
 	}
+	b.add(alone("warm: part "+environment.PhaseClaim, "ms", l.parts.take(environment.PhaseClaim), ""))
 	r := difference("warm: until the first command is answered, above an idle sandbox", "ms", ours, floor, "the sandbox gets identity, policy and network")
 	b.add(r.below(20, "value", r.Value))
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -178,6 +179,9 @@ func (j *Jail) SetGrant(ctx context.Context, id core.SandboxID, grant Grant) (Me
 }
 
 func (j *Jail) setGrant(m *Member, grant Grant) (Member, error) {
+	if reflect.DeepEqual(m.Grant, grant) {
+		return *m, nil
+	}
 	fresh := *m
 	fresh.Grant = grant
 	if err := writeJSON(j.recordPath(m.ID), fresh); err != nil {

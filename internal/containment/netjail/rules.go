@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -209,34 +210,37 @@ func openTable(fd int, name string) (*table, error) {
 	return out, nil
 }
 
-// change removes the elements of old and adds those of fresh in one
-// transaction. Either may be nil.
+// change makes the elements of fresh out of those of old in one transaction.
+// Either may be nil. What both have is not touched: removing costs more.
 func (t *table) change(old, fresh *Member) error {
-	type step struct {
-		set *nftables.Set
-		els []nftables.SetElement
-	}
-	steps := func(m *Member) []step {
-		e := elementsOf(m)
-		return []step{{t.member, e.member}, {t.online, e.online}, {t.direct, e.direct}}
-	}
+	var before, after elements
 	if old != nil {
-		for _, s := range steps(old) {
-			if len(s.els) > 0 {
-				if err := t.conn.SetDeleteElements(s.set, s.els); err != nil {
-					return err
-				}
-			}
-		}
+		before = elementsOf(old)
 	}
 	if fresh != nil {
-		for _, s := range steps(fresh) {
-			if len(s.els) > 0 {
-				if err := t.conn.SetAddElements(s.set, s.els); err != nil {
-					return err
-				}
+		after = elementsOf(fresh)
+	}
+	for _, s := range []struct {
+		set           *nftables.Set
+		before, after []nftables.SetElement
+	}{{t.member, before.member, after.member}, {t.online, before.online, after.online}, {t.direct, before.direct, after.direct}} {
+		if gone := without(s.before, s.after); len(gone) > 0 {
+			if err := t.conn.SetDeleteElements(s.set, gone); err != nil {
+				return err
+			}
+		}
+		if added := without(s.after, s.before); len(added) > 0 {
+			if err := t.conn.SetAddElements(s.set, added); err != nil {
+				return err
 			}
 		}
 	}
 	return t.conn.Flush()
+}
+
+// without is a less what is in b too.
+func without(a, b []nftables.SetElement) []nftables.SetElement {
+	return slices.DeleteFunc(slices.Clone(a), func(e nftables.SetElement) bool {
+		return slices.ContainsFunc(b, func(o nftables.SetElement) bool { return bytes.Equal(e.Key, o.Key) })
+	})
 }

@@ -35,7 +35,8 @@ type Machine struct {
 	image    snapshot.Image
 	leave    func() // gives the place back
 
-	recorded, created bool // how far Launch came
+	recorded, created bool      // how far Launch came
+	asked             time.Time // when a pool last looked after it
 
 	mu     sync.Mutex
 	closed bool

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"drydock/internal/core"
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
@@ -112,13 +114,20 @@ func (l *Launcher) assign(ctx context.Context, m, warm *Machine, req LaunchReque
 	if err != nil {
 		return err
 	}
-	if _, err := l.deps.Rows.UpdateSandbox(ctx, warm.id, func(s *store.Sandbox) error {
-		s.Purpose, s.Owner, s.Handle = req.Purpose, req.Owner, doc
-		return nil
-	}); err != nil {
+	both, bothCtx := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		_, err := l.deps.Rows.UpdateSandbox(bothCtx, warm.id, func(s *store.Sandbox) error {
+			s.Purpose, s.Owner, s.Handle = req.Purpose, req.Owner, doc
+			return nil
+		})
+		return err
+	})
+	both.Go(func() error { return next.setUp(bothCtx, req.Env) })
+	if err := both.Wait(); err != nil {
 		return err
 	}
-	if err := l.settle(ctx, next, req); err != nil {
+	// What listens in it was asked after its restore, and again since.
+	if err := l.deps.Driver.Open(ctx, warm.id); err != nil {
 		return err
 	}
 	warm.leave()

@@ -9,6 +9,7 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/guest"
 )
 
 // PoolDeps are what a Pool uses of others.
@@ -49,6 +50,8 @@ type Pool struct {
 	drafts map[core.DraftID]*draft
 	claims map[core.EnvironmentID][]time.Time
 	failed map[core.SnapshotID]time.Time // not tried again before
+	taken  time.Time                     // the first take since the last fill
+	quiet  time.Time                     // no sandbox is made before
 }
 
 // draft is a sandbox that is kept for somebody who types.
@@ -60,7 +63,11 @@ type draft struct {
 
 const (
 	poolTick  = 2 * time.Second
+	poolProbe = 30 * time.Second
 	poolRetry = time.Minute // after a warm sandbox that could not be made
+	// Making the next sandbox would take the processor from the one just taken.
+	poolQuiet    = 500 * time.Millisecond
+	poolQuietMax = 2 * time.Second // while one after the other is taken
 )
 
 // NewPool makes one and joins it with its launcher; Run fills it.
@@ -99,6 +106,24 @@ func (p *Pool) Wake() {
 	}
 }
 
+// spare leaves the processor to a sandbox that was just taken, and wakes Run
+// after that; p.mu is held.
+func (p *Pool) spare() {
+	now := time.Now()
+	if p.taken.IsZero() {
+		p.taken = now
+	}
+	p.quiet = now.Add(min(poolQuiet, p.taken.Add(poolQuietMax).Sub(now)))
+	time.AfterFunc(time.Until(p.quiet), p.Wake)
+}
+
+// resting says whether nothing is to be made at this moment.
+func (p *Pool) resting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.quiet)
+}
+
 // Run keeps the pool filled until ctx ends, and then empties it.
 func (p *Pool) Run(ctx context.Context) {
 	if p.opts.Max > 0 {
@@ -135,11 +160,13 @@ func (p *Pool) fill(ctx context.Context) {
 		current[env.ID] = env.Snapshot
 	}
 	p.drain(ctx, func(m *Machine) bool {
-		s, err := m.Status(ctx)
-		return m.parent != current[core.EnvironmentID(m.handle.Owner)] || err != nil || s.State != core.SandboxRunning
+		return m.parent != current[core.EnvironmentID(m.handle.Owner)] || !m.sound(ctx)
 	})
 	for _, env := range envs {
 		for env.Snapshot != "" && ctx.Err() == nil && p.short(env) {
+			if p.resting() {
+				return
+			}
 			if p.deps.Room != nil && !p.deps.Room(ctx) {
 				return
 			}
@@ -196,6 +223,9 @@ func (p *Pool) shrink(ctx context.Context, env core.EnvironmentID) {
 
 // add makes one; false means that it is not worth trying again at once.
 func (p *Pool) add(ctx context.Context, env core.Environment) bool {
+	p.mu.Lock()
+	p.taken = time.Time{}
+	p.mu.Unlock()
 	m, err := p.make(ctx, env)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -227,7 +257,41 @@ func (p *Pool) make(ctx context.Context, env core.Environment) (*Machine, error)
 		// Its services would start without the network that they may need.
 		return nil, joinClose(ctx, m, core.E("environment.pool", core.Unavailable, nil, "snapshot %s has no memory image that fits", env.Snapshot))
 	}
+	if err := m.exercise(ctx); err != nil {
+		return nil, joinClose(ctx, m, err)
+	}
 	return m, nil
+}
+
+// exercise does a few times what whoever takes the sandbox will do first. What
+// was restored answers several times slower until its pages have been touched.
+func (m *Machine) exercise(ctx context.Context) error {
+	const times = 5
+	for range times {
+		if err := m.setUp(ctx, nil); err != nil {
+			return err
+		}
+		_, _ = m.guest.Run(ctx, guest.Command{Argv: []string{"/bin/true"}, User: m.User()}) // an image may have none
+	}
+	m.asked = time.Now()
+	return nil
+}
+
+// sound says whether a waiting sandbox still is what it was when it was made.
+// Now and then everything that listens in it is asked.
+func (m *Machine) sound(ctx context.Context) bool {
+	s, err := m.Status(ctx)
+	if err != nil || s.State != core.SandboxRunning {
+		return false
+	}
+	if time.Since(m.asked) < poolProbe {
+		return true
+	}
+	m.asked = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, poolProbe)
+	defer cancel()
+	found, err := m.guest.Probe(ctx)
+	return err == nil && len(found.Silent) == 0
 }
 
 func joinClose(ctx context.Context, m *Machine, err error) error {
@@ -384,7 +448,7 @@ func (p *Pool) take(req LaunchRequest, limits core.Limits) *Machine {
 	if d := p.drafts[req.Draft]; d != nil {
 		delete(p.drafts, req.Draft)
 		if d.machine != nil && d.machine.serves(req, limits) {
-			p.Wake()
+			p.spare()
 			return d.machine
 		}
 		if d.machine != nil {
@@ -397,7 +461,7 @@ func (p *Pool) take(req LaunchRequest, limits core.Limits) *Machine {
 			m := list[i]
 			p.ready[env] = slices.Delete(list, i, i+1)
 			p.asked(env)
-			p.Wake()
+			p.spare()
 			return m
 		}
 	}
