@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,25 +40,51 @@ func identify(pid int) (process, error) {
 	return process{Pid: pid, Start: start, Boot: bootID()}, nil
 }
 
+const parentField, startField = 4, 22 // of /proc/PID/stat, as its manual counts
+
 func startTime(pid int) (uint64, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields, err := statOf(pid)
 	if err != nil {
 		return 0, err
+	}
+	if state := fields[0]; state == "Z" || state == "X" {
+		return 0, unix.ESRCH
+	}
+	return strconv.ParseUint(fields[startField-3], 10, 64)
+}
+
+// statOf reads the fields of /proc/PID/stat from the third on.
+func statOf(pid int) ([]string, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil, err
 	}
 	// The name, in brackets, may contain anything; fields count after it.
 	i := bytes.LastIndexByte(data, ')')
 	if i < 0 {
-		return 0, errors.New("malformed /proc stat")
+		return nil, errors.New("malformed /proc stat")
 	}
-	fields := bytes.Fields(data[i+1:])
-	const startField = 22 - 3
-	if len(fields) <= startField {
-		return 0, errors.New("malformed /proc stat")
+	fields := strings.Fields(string(data[i+1:]))
+	if len(fields) <= startField-3 {
+		return nil, errors.New("malformed /proc stat")
 	}
-	if string(fields[0]) == "Z" || string(fields[0]) == "X" {
-		return 0, unix.ESRCH
+	return fields, nil
+}
+
+// eldest leaves out those whose parent is among them too.
+func eldest(pids []int) []int {
+	known := map[int]bool{}
+	for _, pid := range pids {
+		known[pid] = true
 	}
-	return strconv.ParseUint(string(fields[startField]), 10, 64)
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool {
+		fields, err := statOf(pid)
+		if err != nil {
+			return true // gone
+		}
+		parent, err := strconv.Atoi(fields[parentField-3])
+		return err == nil && known[parent]
+	})
 }
 
 // open returns a descriptor that becomes readable when the process ends, or

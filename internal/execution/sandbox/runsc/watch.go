@@ -85,7 +85,9 @@ func (d *Driver) checkDisk(ctx context.Context, b *box, limit, written int64) ti
 	if st, statErr := os.Stat(p.output()); statErr == nil {
 		used += st.Size()
 	}
-	used += measureDeleted(d.cgroups.pids(b.id))
+	// gVisor runs what is inside in dozens of children that share its open
+	// files: they are looked at once.
+	used += measureDeleted(eldest(d.cgroups.pids(b.id)))
 	b.mu.Lock()
 	b.disk = used
 	b.mu.Unlock()
