@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io/fs"
+	"iter"
 	"net"
 	"os"
 	"path/filepath"
@@ -49,12 +50,11 @@ func (s *Supervisor) hold(_ context.Context, in guest.TokenRequest) (empty, erro
 func (s *Supervisor) listeners() []listener {
 	owners := s.socketOwners()
 	var out []listener
-	add := func(network, address, inode string) {
+	for l, inode := range s.sockets() {
 		owner, known := owners[inode]
 		if known && owner == ownName || len(out) >= maxListeners {
-			return
+			continue
 		}
-		l := listener{network: network, address: address}
 		if known {
 			l.service = owner
 		}
@@ -62,37 +62,47 @@ func (s *Supervisor) listeners() []listener {
 			out = append(out, l)
 		}
 	}
+	return out
+}
+
+// sockets are what listens now, and the inode of each.
+func (s *Supervisor) sockets() iter.Seq2[listener, string] {
 	own := ""
 	if addr, ok := s.opts.Listen.Addr().(*net.TCPAddr); ok {
 		own = strconv.Itoa(addr.Port)
 	}
-	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(raw)) {
-			f := strings.Fields(line)
-			if len(f) < 10 {
+	return func(yield func(listener, string) bool) {
+		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			raw, err := os.ReadFile(name)
+			if err != nil {
 				continue
 			}
-			for _, p := range parsePorts(line) {
-				if port := strconv.Itoa(p.Port); port != own {
-					add("tcp", net.JoinHostPort(reachable(p.Address), port), f[9])
+			for line := range strings.Lines(string(raw)) {
+				f := strings.Fields(line)
+				if len(f) < 10 {
+					continue
+				}
+				for _, p := range parsePorts(line) {
+					port := strconv.Itoa(p.Port)
+					if port != own && !yield(listener{network: "tcp", address: net.JoinHostPort(reachable(p.Address), port)}, f[9]) {
+						return
+					}
 				}
 			}
 		}
-	}
-	if raw, err := os.ReadFile("/proc/net/unix"); err == nil {
+		raw, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			return
+		}
 		for line := range strings.Lines(string(raw)) {
 			// Num RefCount Protocol Flags Type St Inode Path; 00010000 listens.
 			f := strings.Fields(line)
-			if len(f) == 8 && f[3] == "00010000" && f[4] == "0001" && strings.HasPrefix(f[7], "/") {
-				add("unix", f[7], f[6])
+			if len(f) == 8 && f[3] == "00010000" && f[4] == "0001" && strings.HasPrefix(f[7], "/") &&
+				!yield(listener{network: "unix", address: f[7]}, f[6]) {
+				return
 			}
 		}
 	}
-	return out
 }
 
 // reachable is where one connects to what listens at an address.
@@ -223,17 +233,26 @@ func (v *services) pids() map[int]string {
 	return out
 }
 
-// probe connects to every listener that there was at the last hold. Services
-// of those that do not answer are started again; where nobody knows whose it
-// was, each service is asked whether it is ready.
+// probe asks every listener that there was at the last hold. Services of those
+// that do not answer are started again; where nobody knows whose it was, each
+// service is asked whether it is ready.
+//
+// One listener of each service is connected to. For the others it is enough
+// that the kernel lists them again: many a service starts a process for each
+// connection.
 func (s *Supervisor) probe(ctx context.Context) (guest.Probed, error) {
 	s.mu.Lock()
 	held := s.held
 	s.mu.Unlock()
 	out := guest.Probed{Listeners: len(held)}
 	silent := make([]bool, len(held))
+	listed, asked := s.listed(), map[string]bool{}
 	var wg sync.WaitGroup
 	for i, l := range held {
+		if l.service != "" && asked[l.service] && listed[listener{network: l.network, address: l.address}] {
+			continue
+		}
+		asked[l.service] = true
 		wg.Go(func() { silent[i] = !answers(ctx, l) })
 	}
 	wg.Wait()
@@ -265,6 +284,14 @@ func (s *Supervisor) probe(ctx context.Context) (guest.Probed, error) {
 	}
 	out.Services = s.services.statuses()
 	return out, ctx.Err()
+}
+
+func (s *Supervisor) listed() map[listener]bool {
+	out := map[listener]bool{}
+	for l := range s.sockets() {
+		out[l] = true
+	}
+	return out
 }
 
 func answers(ctx context.Context, l listener) bool {

@@ -304,17 +304,18 @@ func (d *Driver) cause(ctx context.Context, b *box) string {
 	return ": " + string(s.Cause) + ", " + s.Detail
 }
 
-// ask asks once, and makes the guest demand the handle's token.
+// ask asks once, and makes the guest demand the handle's token. Whether it did
+// although its answer came too late shows the next time.
 func (d *Driver) ask(ctx context.Context, h sandbox.Handle, token string) error {
 	client := guest.NewTCPClient(h.Guest, token)
 	defer client.Close()
-	try, cancel := context.WithTimeout(ctx, pollTimeout)
-	_, err := client.Health(try)
-	cancel()
-	if err != nil || token == h.Token {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	if token == h.Token {
+		_, err := client.Health(ctx)
 		return err
 	}
-	_, err = client.Rotate(ctx, h.Token)
+	_, err := client.Rotate(ctx, h.Token)
 	return err
 }
 
