@@ -139,6 +139,7 @@ type box struct {
 	rec     record
 	disk    int64
 	moving  bool          // its processes end now only to go on later
+	stopped time.Time     // since when
 	gone    bool          // destroyed; the box is no longer in the map
 	done    chan struct{} // closed when the sandbox is no longer running
 	watched chan struct{} // closed when the watcher has ended
@@ -162,6 +163,16 @@ func (b *box) setMoving(moving bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.moving = moving
+	if moving {
+		b.stopped = time.Now()
+	}
+}
+
+// stoppedAt is when its processes were last stopped, to go on later.
+func (b *box) stoppedAt() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
 }
 
 func (b *box) isMoving() bool {

@@ -189,7 +189,7 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	if err := d.intend(b, opts); err != nil {
 		return sandbox.Frozen{}, err
 	}
-	rec, began := b.record(), time.Now()
+	rec := b.record()
 	if rec.State == core.SandboxFrozen {
 		return rec.Freeze.frozen(), nil
 	}
@@ -226,7 +226,9 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
 		}
 		err = d.goOn(ctx, b)
-		frozen.Paused = time.Since(began)
+		if since := b.stoppedAt(); !since.IsZero() { // not finished by another daemon
+			frozen.Paused = time.Since(since)
+		}
 		return frozen, err
 	}
 	d.note(b, sandbox.CauseStopped, "frozen")
