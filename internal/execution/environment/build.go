@@ -199,13 +199,18 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 			return snap, nil
 		}
 		w.log.line("the memory image is made again: " + why.Error())
-		if err := w.remember(ctx, snap); !core.Is(err, core.Conflict) {
+		if err := w.remember(ctx, snap, nil); !core.Is(err, core.Conflict) {
 			w.forgone(ctx, err)
 			return snap, nil
 		}
 		// Sessions stand on the files of the old one: a new snapshot gets a new one.
 	}
 	w.plan(ctx)
+	return w.make(ctx)
+}
+
+// make prepares a machine and takes the snapshot.
+func (w *work) make(ctx context.Context) (core.SnapshotID, error) {
 	if err := w.prepare(ctx); err != nil {
 		return "", err
 	}
@@ -213,7 +218,24 @@ func (w *work) do(ctx context.Context) (core.SnapshotID, error) {
 	if err != nil {
 		return "", err
 	}
-	w.forgone(ctx, w.remember(ctx, snap))
+	if !w.quick() {
+		w.forgone(ctx, w.remember(ctx, snap, nil))
+		return snap, nil
+	}
+	// Whether the services come up with what changed shows only now.
+	proven := false
+	err = w.remember(ctx, snap, func(ctx context.Context, m *Machine) error {
+		w.machine = m
+		defer func() { w.machine = nil }() // whoever made it closes it
+		err := w.up(ctx)
+		proven = err == nil
+		return err
+	})
+	if err != nil && !proven && ctx.Err() == nil {
+		w.again(ctx, err)
+		return w.make(ctx)
+	}
+	w.forgone(ctx, err)
 	return snap, nil
 }
 
@@ -226,15 +248,16 @@ func (w *work) forgone(ctx context.Context, err error) {
 
 // remember adds the running services to the snapshot. Without them it is as
 // good, only slower: the build does not fail for it.
-func (w *work) remember(ctx context.Context, snap core.SnapshotID) error {
+func (w *work) remember(ctx context.Context, snap core.SnapshotID, up func(context.Context, *Machine) error) error {
 	if w.machine != nil { // it holds the place of this build
 		if err := w.machine.Close(ctx); err != nil {
 			return err
 		}
+		w.machine = nil
 	}
 	w.log.phase(PhaseMemory)
 	return w.b.deps.Launcher.TakeMemory(ctx, MemoryRequest{
-		Snapshot: snap, Recipe: &w.recipe, Owner: string(w.id), Report: func(p core.Phase) { w.report(ctx, p) },
+		Snapshot: snap, Recipe: &w.recipe, Owner: string(w.id), Report: func(p core.Phase) { w.report(ctx, p) }, Up: up,
 	})
 }
 
@@ -395,6 +418,14 @@ func (w *work) install(ctx context.Context) error {
 	if err := w.setup(ctx); err != nil {
 		return err
 	}
+	if w.quick() {
+		return nil
+	}
+	return w.up(ctx)
+}
+
+// up starts the services and warms them up.
+func (w *work) up(ctx context.Context) error {
 	if len(w.recipe.Services) > 0 {
 		if err := w.phase(ctx, PhaseServices, func(p *core.Phase) error { return w.services(ctx, p) }); err != nil {
 			return err

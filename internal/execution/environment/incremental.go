@@ -117,11 +117,23 @@ func (w *work) prepare(ctx context.Context) error {
 	if err == nil || w.from == nil || dead || ctx.Err() != nil {
 		return err
 	}
+	w.again(ctx, err)
+	return w.install(ctx)
+}
+
+// again forgets the snapshot that something failed on top of.
+func (w *work) again(ctx context.Context, err error) {
 	w.warn(ctx, "incremental_failed", fmt.Sprintf("%s, on top of snapshot %s; once more from the base image", clip(err.Error(), 1000), w.from.ID))
 	w.clear(ctx)
 	w.from, w.scratch = nil, time.Now()
 	w.report(ctx, core.Phase{Name: PhaseFrom, Detail: "base image: it failed on top of the snapshot before"})
-	return w.install(ctx)
+}
+
+// quick says whether only files changed that nothing has to be run for. The
+// services are started once then, for the memory image, and not before. A
+// warm-up may leave files that belong to the commit, and needs services.
+func (w *work) quick() bool {
+	return w.from != nil && len(w.moved.Steps) == 0 && len(w.recipe.Services) > 0 && w.recipe.Warm == nil && w.b.deps.Launcher.deps.Driver.Capabilities().Memory
 }
 
 // setup runs the recipe's setup or, on top of an earlier snapshot, what has to

@@ -374,6 +374,8 @@ type MemoryRequest struct {
 	Recipe   *recipe.Recipe
 	Owner    string
 	Report   func(core.Phase)
+	// Up brings up what is to run in the image; nil: the services are started.
+	Up func(context.Context, *Machine) error
 }
 
 // PhaseMemory is reported by TakeMemory.
@@ -415,12 +417,17 @@ func (l *Launcher) TakeMemory(ctx context.Context, req MemoryRequest) error {
 	}
 	m, err := l.Launch(ctx, LaunchRequest{
 		Snapshot: req.Snapshot, Purpose: PurposeBuild, Owner: req.Owner, Policy: &req.Recipe.Network, Limits: req.Recipe.Limits,
-		Recipe: req.Recipe, StartServices: true, FilesOnly: true,
+		Recipe: req.Recipe, StartServices: req.Up == nil, FilesOnly: true,
 	})
 	if err != nil {
 		return err
 	}
-	err = l.takeMemory(ctx, m, p, req)
+	if req.Up != nil {
+		err = req.Up(ctx, m)
+	}
+	if err == nil {
+		err = l.takeMemory(ctx, m, p, req)
+	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
 	defer cancel()
 	if closeErr := m.Close(clean); closeErr != nil {
