@@ -59,6 +59,7 @@ func groups() []group {
 		{"memory", "services out of a memory image, against runsc alone, files and a build", benchMemory},
 		{"fork", "a fork of a sandbox with services, against runsc alone", benchFork},
 		{"clones", "many sandboxes restored at once, against runsc alone", benchClones},
+		{"density", "clones until the first is refused, against the memory there is", benchDensity},
 		{"warm", "a sandbox out of the warm pool, against one that is there", benchWarm},
 		{"rebuild", "examples/shop built again, against from scratch", benchRebuild},
 		{"shop", "the services of examples/shop in a sandbox, against the same in a chroot", benchShop},

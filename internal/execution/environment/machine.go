@@ -37,6 +37,7 @@ type Machine struct {
 
 	recorded, created bool      // how far Launch came
 	asked             time.Time // when a pool last looked after it
+	resting           bool      // nothing in it runs
 
 	mu     sync.Mutex
 	closed bool

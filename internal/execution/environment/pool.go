@@ -274,17 +274,32 @@ func (m *Machine) exercise(ctx context.Context) error {
 		_, _ = m.guest.Run(ctx, guest.Command{Argv: []string{"/bin/true"}, User: m.User()}) // an image may have none
 	}
 	m.asked = time.Now()
+	m.rest(ctx)
 	return nil
 }
 
+// rest keeps a sandbox from using the processor until somebody takes it. Where
+// that cannot be had it goes on, as good as before.
+func (m *Machine) rest(ctx context.Context) {
+	l := m.launcher
+	if !l.deps.Driver.Capabilities().Rest {
+		return
+	}
+	err := l.deps.Driver.Rest(ctx, m.id)
+	m.resting = err == nil
+	if err != nil {
+		l.deps.Log.Warn("a warm sandbox does not rest", "sandbox", m.id, "error", err)
+	}
+}
+
 // sound says whether a waiting sandbox still is what it was when it was made.
-// Now and then everything that listens in it is asked.
+// Now and then everything that listens in one that runs is asked.
 func (m *Machine) sound(ctx context.Context) bool {
 	s, err := m.Status(ctx)
 	if err != nil || s.State != core.SandboxRunning {
 		return false
 	}
-	if time.Since(m.asked) < poolProbe {
+	if m.resting || time.Since(m.asked) < poolProbe {
 		return true
 	}
 	m.asked = time.Now()

@@ -109,6 +109,7 @@ type Capabilities struct {
 	Memory bool // Freeze can take a memory image, Create can restore one
 	Fork   bool // several Creates from one image at once
 	Limits bool // enforces CPU, memory, pids
+	Rest   bool // a sandbox can be kept without using the processor
 }
 
 // FreezeOptions say what a freeze takes. Files are always taken.
@@ -160,6 +161,15 @@ type Driver interface {
 	// Open puts the policy of a sandbox in force. For one that was made from
 	// files that is so from the start.
 	Open(ctx context.Context, id core.SandboxID) error
+
+	// Rest keeps a sandbox as it is: its memory stays, but nothing in it runs and
+	// nothing answers until Wake. Assign, Freeze and Recover wake it too. Without
+	// that capability it is Unavailable, and the sandbox runs on, as it does
+	// after any other error.
+	Rest(ctx context.Context, id core.SandboxID) error
+
+	// Wake lets it run again. One that runs is left alone.
+	Wake(ctx context.Context, id core.SandboxID) error
 
 	// Recover adopts a sandbox that an earlier process made, and starts
 	// watching it. It is NotFound if nothing of it is left. A dead sandbox is

@@ -93,6 +93,20 @@ func (d *Driver) Open(ctx context.Context, id core.SandboxID) error {
 	return nil
 }
 
+// Rest implements sandbox.Driver: it cannot.
+func (d *Driver) Rest(_ context.Context, id core.SandboxID) error {
+	if _, err := d.find("fake.rest", id); err != nil {
+		return err
+	}
+	return core.E("fake.rest", core.Unavailable, nil, "sandbox %s cannot rest", id)
+}
+
+// Wake implements sandbox.Driver.
+func (d *Driver) Wake(_ context.Context, id core.SandboxID) error {
+	_, err := d.find("fake.wake", id)
+	return err
+}
+
 // Freezes implements sandbox.Driver.
 func (d *Driver) Freezes(context.Context) ([]string, error) {
 	d.world.mu.Lock()

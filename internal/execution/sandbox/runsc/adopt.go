@@ -107,6 +107,7 @@ func (d *Driver) Freezes(context.Context) ([]string, error) {
 // takeOver watches a process that an earlier daemon started. The policy is told
 // again: whoever enforces it may have been restarted too.
 func (d *Driver) takeOver(ctx context.Context, b *box, proc process) error {
+	d.wake(b)
 	rec := b.record()
 	attach := d.deps.Network.Attach
 	if rec.Shut {

@@ -84,6 +84,7 @@ func (c cgroups) list() []core.SandboxID {
 // kill ends every process in the group and waits until it is empty.
 func (c cgroups) kill(ctx context.Context, id core.SandboxID) error {
 	for {
+		c.wake(id) // in version 1 what rests does not even end
 		pids := c.pids(id)
 		if len(pids) == 0 {
 			return nil

@@ -127,7 +127,7 @@ func (d *Driver) Name() string { return name }
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{Memory: true, Fork: true, Limits: true}
+	return sandbox.Capabilities{Memory: true, Fork: true, Limits: true, Rest: d.cgroups.canRest()}
 }
 
 // box is a sandbox that this process knows.
@@ -140,6 +140,7 @@ type box struct {
 	disk    int64
 	moving  bool          // its processes end now only to go on later
 	stopped time.Time     // since when
+	resting bool          // nothing in it runs
 	gone    bool          // destroyed; the box is no longer in the map
 	done    chan struct{} // closed when the sandbox is no longer running
 	watched chan struct{} // closed when the watcher has ended

@@ -323,6 +323,7 @@ func (d *Driver) Assign(ctx context.Context, id core.SandboxID, to sandbox.Assig
 	if err != nil {
 		return sandbox.Handle{}, core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
 	}
+	d.wake(b)
 	err = b.set(d.paths(id), false, func(r *record) {
 		r.Policy, r.Shut = to.Network, true
 		r.Handle.Purpose, r.Handle.Owner, r.Handle.Created = to.Purpose, to.Owner, time.Now().UTC()

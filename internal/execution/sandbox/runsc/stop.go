@@ -182,6 +182,7 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 		return sandbox.Frozen{}, err
 	}
 	defer b.unlock()
+	d.wake(b)
 	opts.Into = filepath.Clean(opts.Into)
 	if done := b.record().Resumed; opts.Resume && done != nil && done.Into == opts.Into {
 		return done.frozen(), nil

@@ -59,6 +59,10 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 		case <-lifetime.C:
 			d.end(ctx, b, sandbox.CauseLifetime, fmt.Sprintf("older than its limit of %s", rec.Limits.Lifetime))
 		case <-disk.C:
+			if b.isResting() {
+				disk.Reset(d.opts.DiskInterval)
+				continue
+			}
 			disk.Reset(d.checkDisk(ctx, b, rec.Limits.Disk, rec.Written))
 		}
 	}
@@ -126,6 +130,7 @@ func (d *Driver) note(b *box, cause sandbox.Cause, detail string) {
 func (d *Driver) kill(ctx context.Context, b *box) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
+	d.wake(b)
 	if err := b.record().Process.kill(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -245,4 +246,63 @@ func testAssign(t *testing.T, r *Rig) {
 	r.wait(t, h.ID)
 	_, err = r.Driver.Assign(t.Context(), h.ID, sandbox.Assignment{})
 	wantKind(t, "assign of the dead", err, core.Conflict)
+}
+
+// While a sandbox rests nothing in it happens; then it goes on as if no time had
+// passed, for whoever has it.
+func testRest(t *testing.T, r *Rig) {
+	h := r.create(t, nil)
+	if !r.Driver.Capabilities().Rest {
+		if err := r.Driver.Rest(t.Context(), h.ID); !core.Is(err, core.Unavailable) {
+			t.Errorf("a driver that cannot: %v", err)
+		}
+		shell(t, h, "true")
+		return
+	}
+	background(t, h, counter)
+	counts(t, h, 0)
+	rest := func() {
+		t.Helper()
+		for range 2 { // a second call changes nothing
+			if err := r.Driver.Rest(t.Context(), h.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rest()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	client := guest.NewTCPClient(h.Guest, h.Token)
+	defer client.Close()
+	if _, err := client.Health(ctx); err == nil {
+		t.Error("a sandbox that rests answers")
+	}
+	cancel()
+	if s, err := r.Driver.Status(t.Context(), h.ID); err != nil || s.State != core.SandboxRunning || s.Memory == 0 {
+		t.Errorf("while it rests the status is %+v, error %v", s, err)
+	}
+	for range 2 {
+		if err := r.Driver.Wake(t.Context(), h.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := counts(t, h, 0)
+	rest()
+	h, err := r.Driver.Assign(t.Context(), h.ID, sandbox.Assignment{Purpose: "session", Owner: "somebody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = counts(t, h, n)
+	rest()
+	frozen, err := r.Driver.Freeze(t.Context(), h.ID, sandbox.FreezeOptions{Into: filepath.Join(r.Dir, "f"), Memory: true, Resume: true})
+	if err != nil || frozen.Image == nil {
+		t.Fatalf("froze %+v, error %v", frozen, err)
+	}
+	counts(t, h, n)
+	rest()
+	if err := r.Driver.Destroy(t.Context(), h.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Driver.Rest(t.Context(), h.ID); !core.Is(err, core.NotFound) {
+		t.Errorf("a sandbox that is gone: %v", err)
+	}
 }

@@ -51,6 +51,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"freeze and go on", testFreeze},
 		{"freeze is repeatable", testFreezeAgain},
 		{"memory image and clones", testClones},
+		{"rest", testRest},
 		{"freeze and go on in place", testResume},
 		{"damaged and foreign memory images", testUnfit},
 		{"assign and open", testAssign},
