@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
+	"drydock/internal/core"
 	"drydock/internal/execution/capacity"
 	"drydock/internal/execution/environment"
 )
 
 const (
-	weighed = 10               // clones whose memory is the floor
+	weighed = 20               // clones whose memory is the floor
 	mostOf  = int64(2) << 30   // memory that a quick run pretends to have
-	settle  = 2 * time.Second  // until what was freed is seen as free
+	settle  = 10 * time.Second // until what ended is free, and what began has settled
 	apiece  = 40 * time.Second // for one more clone on a host full of them
 	idle    = capacity.Session // of one that nobody works with
-	idleAs  = environment.PurposeSession
 )
 
 // benchDensity restores clones, which rest as those of the warm pool do, until
@@ -69,6 +69,11 @@ func benchDensity(ctx context.Context, b *bench) error {
 		}
 	}()
 	began, refused := time.Now(), ""
+	type fresh struct {
+		id    core.SandboxID
+		since time.Time
+	}
+	var awake []fresh
 	for refused == "" {
 		ok, why := keeper.Room(ctx, idle)
 		if !ok {
@@ -82,9 +87,11 @@ func benchDensity(ctx context.Context, b *bench) error {
 			mu.Lock()
 			living = append(living, m)
 			mu.Unlock()
+			awake = append(awake, fresh{m.ID(), time.Now()})
 		}
-		if err == nil {
-			err = l.driver.Rest(ctx, m.ID())
+		for len(awake) > 0 && err == nil && time.Since(awake[0].since) > settle/2 {
+			err = l.driver.Rest(ctx, awake[0].id)
+			awake = awake[1:]
 		}
 		if err != nil {
 			return fmt.Errorf("clone %d: %w", len(living), err)
@@ -121,12 +128,8 @@ func ptr(v float64) *float64 { return &v }
 // weigh restores clones without Drydock and tells how much of the host's memory
 // each of them takes, in MiB.
 func (b *bench) weigh(ctx context.Context, l *live) (mib float64, err error) {
-	pause := time.NewTimer(settle)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := wait(ctx, settle); err != nil {
+		return 0, err
 	}
 	measure := capacity.HostOf(l.workshop.dir)
 	before, err := measure()
@@ -149,6 +152,20 @@ func (b *bench) weigh(ctx context.Context, l *live) (mib float64, err error) {
 			return 0, err
 		}
 	}
+	if err := wait(ctx, settle); err != nil {
+		return 0, err
+	}
 	after, err := measure()
 	return float64(before.Memory.Free-after.Memory.Free) / (1 << 20) / weighed, err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -61,6 +61,7 @@ func groups() []group {
 		{"clones", "many sandboxes restored at once, against runsc alone", benchClones},
 		{"density", "clones until the first is refused, against the memory there is", benchDensity},
 		{"warm", "a sandbox out of the warm pool, against one that is there", benchWarm},
+		{"inside", "what agents run in a sandbox, against the same in a chroot", benchInside},
 		{"rebuild", "examples/shop built again, against from scratch", benchRebuild},
 		{"shop", "the services of examples/shop in a sandbox, against the same in a chroot", benchShop},
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -448,7 +449,7 @@ func (r *raw) runsced(ctx context.Context, x *rawBox, verb ...string) error {
 		"--root=" + filepath.Join(r.dir, "runsc"), "--log-format=json", "--log=" + filepath.Join(x.dir, "log"),
 		"--network=sandbox", "--overlay2=none", "--file-access=exclusive", "--file-access-mounts=exclusive",
 		"--allow-live-tcp-migration=false", "--allow-suid", "--host-settings=ignore",
-	}, verb...)
+	}, slices.Concat(x.flags, verb)...)
 	args = append(args, "--bundle="+x.dir, "--detach", "--pid-file="+filepath.Join(x.dir, "pid"), x.id)
 	cmd := exec.CommandContext(ctx, r.runsc, args...)
 	cmd.Stdout, cmd.Stderr = out, out

@@ -37,6 +37,7 @@ type rawBox struct {
 	id, dir, ns, veth string
 	guest             netip.AddrPort
 	token             string
+	flags             []string // of runsc, besides those of the driver
 	mounted, started  bool
 }
 

@@ -138,19 +138,34 @@ func (s *workshop) recipe(ctx context.Context, b core.Build) (recipe.Recipe, err
 // overlay mount, a mount, a network and a process namespace, and chroot. What
 // the script started dies with it.
 func (s *workshop) chroot(ctx context.Context, layers []string, fill func(root string) error, script string) (took time.Duration, err error) {
+	took, _, err = s.chrooted(ctx, layers, fill, script)
+	return took, err
+}
+
+// outside does a piece of work in a chroot, n times.
+func (s *workshop) outside(ctx context.Context, layers []string, run string, n int) (series, error) {
+	_, out, err := s.chrooted(ctx, layers, nil, timesOf(run, n))
+	if err != nil {
+		return nil, err
+	}
+	return readTimes(out)
+}
+
+// chrooted is chroot with what the script printed.
+func (s *workshop) chrooted(ctx context.Context, layers []string, fill func(root string) error, script string) (took time.Duration, printed string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "chroot-")
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	start := time.Now()
 	root, upper, work := filepath.Join(dir, "root"), filepath.Join(dir, "upper"), filepath.Join(dir, "work")
 	for _, d := range []string{root, upper, work} {
 		if err := os.Mkdir(d, 0o755); err != nil {
-			return 0, err
+			return 0, "", err
 		}
 	}
 	if err := unix.Mount("overlay", root, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=on", strings.Join(layers, ":"), upper, work)); err != nil {
-		return 0, fmt.Errorf("overlay mount: %w", err)
+		return 0, "", fmt.Errorf("overlay mount: %w", err)
 	}
 	defer func() {
 		if unmountErr := unix.Unmount(root, 0); unmountErr != nil {
@@ -161,7 +176,7 @@ func (s *workshop) chroot(ctx context.Context, layers []string, fill func(root s
 	}()
 	if fill != nil {
 		if err := fill(root); err != nil {
-			return 0, err
+			return 0, "", err
 		}
 	}
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-e", "-c",
@@ -170,9 +185,9 @@ func (s *workshop) chroot(ctx context.Context, layers []string, fill func(root s
 	out, err := cmd.CombinedOutput()
 	took = time.Since(start)
 	if err != nil {
-		return 0, fmt.Errorf("in a chroot: %w: %s", err, tail(string(out)))
+		return 0, "", fmt.Errorf("in a chroot: %w: %s", err, tail(string(out)))
 	}
-	return took, nil
+	return took, string(out), nil
 }
 
 func tail(s string) string {

@@ -37,8 +37,8 @@ type Deps struct {
 
 // Options are the operator's; zero values are replaced by the defaults.
 type Options struct {
-	// MemoryReserve is never given out; default the larger of 1 GiB and a tenth,
-	// but no more than a quarter of the host.
+	// MemoryReserve is never given out; default the larger of 1 GiB and a
+	// twentieth, but no more than a quarter of the host.
 	MemoryReserve int64
 	// DiskReserve is how much must be free for anything new; default the larger
 	// of 2 GiB and a twentieth, but no more than half of the disk.

@@ -150,7 +150,7 @@ func (k *Keeper) lives(owner string) bool {
 func (k *Keeper) reserves() (memory, disk int64) {
 	h := k.seen.host
 	if memory = k.opts.MemoryReserve; memory <= 0 {
-		memory = min(max(1<<30, h.Memory.Total/10), h.Memory.Total/4)
+		memory = min(max(1<<30, h.Memory.Total/20), h.Memory.Total/4)
 	}
 	if disk = k.opts.DiskReserve; disk <= 0 {
 		disk = min(max(2<<30, h.Disk.Total/20), h.Disk.Total/2)

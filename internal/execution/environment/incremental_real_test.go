@@ -50,3 +50,61 @@ limits: {memory: 1GiB, disk: 2GiB}
 	}
 	w.leftovers()
 }
+
+// Without a warm-up, and with nothing to run for what changed, services start
+// once, for the memory image. Where they do not come up with what changed, the
+// build is tried once more from scratch, and then fails; the snapshot of before
+// stays in use.
+func TestQuickRebuildForReal(t *testing.T) {
+	w := realWorld(t)
+	w.commit(map[string]string{"code.txt": "good one\n", "drydock.yaml": `base: debian:bookworm
+packages: [git, redis-server, python3]
+setup: echo ran >>/root/setups
+services:
+  cache: {run: "grep -q good code.txt && exec redis-server --save '' --appendonly no --dir /tmp", ready: redis-cli ping, port: 6379}
+limits: {memory: 1GiB, disk: 2GiB}
+`})
+	first := w.build(environment.BuildRequest{})
+	w.commit(map[string]string{"code.txt": "good two\n"})
+	second := w.built(environment.BuildRequest{})
+	w.wantFrom(second, first.Snapshot, false, "no lock file changed")
+	count := func(b core.Build, name string) (n int) {
+		for _, p := range b.Phases {
+			if p.Name == name {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count(second, environment.PhaseServices); n != 1 {
+		t.Errorf("services were started in %d phases, want 1: %q", n, phases(second))
+	}
+	rec := w.recipe()
+	for _, files := range []bool{false, true} {
+		m := w.launch(environment.LaunchRequest{
+			Snapshot: second.Snapshot, Recipe: &rec, Limits: rec.Limits, StartServices: files, FilesOnly: files,
+			Warn: func(d core.WarningData) { t.Error(d.Message) },
+		})
+		want := map[bool]string{false: environment.FromMemory, true: environment.FromFiles}[files]
+		if got := w.shell(m, "cat code.txt /root/setups; redis-cli ping"); m.From() != want || got != "good two\nran\nPONG" {
+			t.Errorf("from %s, want %s: it says %q", m.From(), want, got)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	w.commit(map[string]string{"code.txt": "bad\n"})
+	third := w.build(environment.BuildRequest{})
+	if third.State != core.BuildFailed || third.Failure == nil || third.Failure.Code != "service_failed" {
+		t.Errorf("with a service that does not start: %s, %+v", third.State, third.Failure)
+	}
+	if p, ok := phaseOf(third, "setup"); !ok || count(third, "setup") != 2 {
+		t.Errorf("it was not tried from scratch: %q %+v", phases(third), p)
+	}
+	env, err := w.db.Environment(t.Context(), "shop")
+	if err != nil || env.Snapshot != second.Snapshot {
+		t.Errorf("the environment uses %s, want %s (error %v)", env.Snapshot, second.Snapshot, err)
+	}
+	w.leftovers()
+}

@@ -37,7 +37,7 @@ type Machine struct {
 
 	recorded, created bool      // how far Launch came
 	asked             time.Time // when a pool last looked after it
-	resting           bool      // nothing in it runs
+	resting, restless bool      // nothing in it runs; it cannot be brought to that
 
 	mu     sync.Mutex
 	closed bool

@@ -62,9 +62,12 @@ type draft struct {
 }
 
 const (
-	poolTick  = 2 * time.Second
-	poolProbe = 30 * time.Second
-	poolRetry = time.Minute // after a warm sandbox that could not be made
+	poolTick = 2 * time.Second
+	// Until then gVisor gives memory back that only the restore needed, and
+	// services do what was due meanwhile.
+	poolSettle = 5 * time.Second
+	poolProbe  = 30 * time.Second
+	poolRetry  = time.Minute // after a warm sandbox that could not be made
 	// Making the next sandbox would take the processor from the one just taken.
 	poolQuiet    = 500 * time.Millisecond
 	poolQuietMax = 2 * time.Second // while one after the other is taken
@@ -274,7 +277,6 @@ func (m *Machine) exercise(ctx context.Context) error {
 		_, _ = m.guest.Run(ctx, guest.Command{Argv: []string{"/bin/true"}, User: m.User()}) // an image may have none
 	}
 	m.asked = time.Now()
-	m.rest(ctx)
 	return nil
 }
 
@@ -286,7 +288,7 @@ func (m *Machine) rest(ctx context.Context) {
 		return
 	}
 	err := l.deps.Driver.Rest(ctx, m.id)
-	m.resting = err == nil
+	m.resting, m.restless = err == nil, err != nil
 	if err != nil {
 		l.deps.Log.Warn("a warm sandbox does not rest", "sandbox", m.id, "error", err)
 	}
@@ -298,6 +300,9 @@ func (m *Machine) sound(ctx context.Context) bool {
 	s, err := m.Status(ctx)
 	if err != nil || s.State != core.SandboxRunning {
 		return false
+	}
+	if !m.resting && !m.restless && time.Since(m.asked) > poolSettle {
+		m.rest(ctx)
 	}
 	if m.resting || time.Since(m.asked) < poolProbe {
 		return true
