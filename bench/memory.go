@@ -20,6 +20,7 @@ import (
 	"drydock/internal/execution/environment/recipe"
 	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/sandbox/runsc"
 	"drydock/internal/execution/snapshot"
 )
 
@@ -445,11 +446,9 @@ func (r *raw) runsced(ctx context.Context, x *rawBox, verb ...string) error {
 	}
 	defer out.Close()
 	x.started = true
-	args := append([]string{
+	args := slices.Concat([]string{
 		"--root=" + filepath.Join(r.dir, "runsc"), "--log-format=json", "--log=" + filepath.Join(x.dir, "log"),
-		"--network=sandbox", "--overlay2=none", "--file-access=exclusive", "--file-access-mounts=exclusive",
-		"--allow-live-tcp-migration=false", "--allow-suid", "--host-settings=ignore",
-	}, slices.Concat(x.flags, verb)...)
+	}, runsc.StartFlags(), x.flags, verb)
 	args = append(args, "--bundle="+x.dir, "--detach", "--pid-file="+filepath.Join(x.dir, "pid"), x.id)
 	cmd := exec.CommandContext(ctx, r.runsc, args...)
 	cmd.Stdout, cmd.Stderr = out, out

@@ -69,7 +69,10 @@ func (d *Driver) shape(spec sandbox.Spec) string {
 		c.Linux.Namespaces[i].Path = ""
 	}
 	c.Process.Env, c.Hostname, c.Root, c.Linux.CgroupsPath, c.Linux.Resources = nil, "", nil, "", nil
-	data, err := json.Marshal(c)
+	data, err := json.Marshal(struct {
+		Config specs.Spec
+		Flags  []string
+	}{c, fixedFlags})
 	if err != nil {
 		return "" // cannot be: it was made from plain values
 	}

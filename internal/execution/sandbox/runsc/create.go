@@ -186,17 +186,6 @@ func (d *Driver) boot(ctx context.Context, b *box, p paths, image *sandbox.Image
 	return ran, d.answer(ctx, b, h.Token)
 }
 
-// flags of runsc for starting a sandbox; they must be the same at a restore.
-var startFlags = []string{
-	"--network=" + networkMode,
-	"--overlay2=none",                  // every write is on the host at once
-	"--file-access=exclusive",          // nobody else writes there
-	"--file-access-mounts=exclusive",   // nor in /tmp
-	"--allow-live-tcp-migration=false", // clones must not share connections
-	"--allow-suid",                     // sudo works; it is gVisor's root, not the host's
-	"--host-settings=ignore",
-}
-
 const networkMode = "sandbox"
 
 // run starts the sandbox and returns when PID 1 has been started.
@@ -209,7 +198,7 @@ func (d *Driver) run(ctx context.Context, p paths, id core.SandboxID, image *san
 	defer out.Close()
 	d.making.RLock()
 	defer d.making.RUnlock()
-	args := append([]string{"--log=" + p.log()}, startFlags...)
+	args := append([]string{"--log=" + p.log()}, StartFlags()...)
 	program := d.opts.Runsc
 	if image == nil {
 		args = append(args, "run")
