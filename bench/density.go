@@ -112,7 +112,7 @@ func benchDensity(ctx context.Context, b *bench) error {
 	n, most := float64(len(living)), float64(before.Memory.Free)/(1<<20)/floor
 	share := round(n / most)
 	r := row{
-		Name: "density: live clones before the first is refused, all answering", Value: n, Unit: "clones", Floor: ptr(round(most)), Ratio: ptr(round(most / n)), N: 1,
+		Name: "density: live clones before the first is refused, all answering", Value: n, Unit: "clones", Floor: new(round(most)), Ratio: new(round(most / n)), N: 1,
 		Note: fmt.Sprintf("the floor is the available memory by that of a raw clone, %.0f MiB; refused: %s", floor, refused),
 	}
 	met := share >= 0.9
@@ -122,8 +122,6 @@ func benchDensity(ctx context.Context, b *bench) error {
 	b.add(alone("density: one of them wakes and answers on three ports", "ms", answered, ""))
 	return nil
 }
-
-func ptr(v float64) *float64 { return &v }
 
 // weigh restores clones without Drydock and tells how much of the host's memory
 // each of them takes, in MiB.
