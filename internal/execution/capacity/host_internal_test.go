@@ -103,7 +103,7 @@ func TestThisHostIsMeasured(t *testing.T) {
 func TestReservesFitTheHost(t *testing.T) {
 	const gib = int64(1) << 30
 	for _, c := range []struct{ memory, disk, reserveMemory, reserveDisk int64 }{
-		{2 * gib, 3 * gib, gib / 2, 3 * gib / 2}, {8 * gib, 20 * gib, gib, 2 * gib}, {100 * gib, 1000 * gib, 10 * gib, 50 * gib}, {},
+		{2 * gib, 3 * gib, gib / 2, 3 * gib / 2}, {8 * gib, 20 * gib, gib, 2 * gib}, {100 * gib, 1000 * gib, 5 * gib, 50 * gib}, {},
 	} {
 		k := New(Deps{}, Options{})
 		k.seen.host = Host{Memory: Amount{Total: c.memory}, Disk: Amount{Total: c.disk}}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"drydock/internal/core"
 )
 
@@ -84,6 +86,9 @@ func (c cgroups) rest(ctx context.Context, id core.SandboxID) error {
 			return err
 		}
 	} else {
+		if len(c.pids(id)) == 0 { // no group for one that has ended: nobody would remove it
+			return unix.ESRCH
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
