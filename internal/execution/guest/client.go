@@ -166,23 +166,38 @@ func clipText(s string, n int) string {
 
 // call sends JSON and reads JSON. A nil out discards the answer.
 func (c *Client) call(ctx context.Context, op, method, path string, query url.Values, in, out any, again bool) error {
-	var body io.Reader
+	var raw []byte
 	if in != nil {
-		raw, err := json.Marshal(in)
-		if err != nil {
+		var err error
+		if raw, err = json.Marshal(in); err != nil {
 			return core.E(op, core.Internal, err, "")
 		}
 		if len(raw) > MaxJSON {
 			return core.E(op, core.Invalid, nil, "a request of %d bytes, the limit is %d", len(raw), MaxJSON)
 		}
-		body = bytes.NewReader(raw)
 	}
-	resp, err := c.send(ctx, request{op: op, method: method, path: path, query: query, body: body, again: again})
+	for try := 1; ; try++ {
+		err := c.exchange(ctx, request{op: op, method: method, path: path, query: query, again: again}, raw, out)
+		if err == nil || !again || try == cutRetries || ctx.Err() != nil || !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+	}
+}
+
+// cutRetries is how often a call is made that this side cuts off: a sandbox
+// stands still for a fork, and goes on.
+const cutRetries = 4
+
+func (c *Client) exchange(ctx context.Context, r request, in []byte, out any) error {
+	if in != nil {
+		r.body = bytes.NewReader(in)
+	}
+	resp, err := c.send(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	return readJSON(ctx, op, resp.Body, out)
+	return readJSON(ctx, r.op, resp.Body, out)
 }
 
 // maxAnswer bounds one JSON answer: two outputs of MaxLimit in base 64, and the

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,4 +183,38 @@ func FuzzFrames(f *testing.F) {
 			t.Errorf("read %d, lost %d, at %d", n, out.Lost(), out.Offset())
 		}
 	})
+}
+
+// Whoever holds a sandbox still for a moment cuts its connections off. What may
+// be asked twice is asked again, what may not is an error.
+func TestCallsThatWereCutOff(t *testing.T) {
+	var asked atomic.Int32
+	cut := make(chan net.Conn, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else nobody notices that the other side has gone
+		if asked.Add(1) == 1 {
+			_ = (<-cut).Close()
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, `{"protocol":1}`)
+	}))
+	defer srv.Close()
+	c := NewClient(func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", srv.Listener.Addr().String())
+		if err == nil && asked.Load() == 0 {
+			cut <- conn
+		}
+		return conn, err
+	}, "token")
+	defer c.Close()
+	if _, err := c.Process(t.Context(), "p1"); err != nil || asked.Load() != 2 {
+		t.Errorf("a question that was cut off: %v after %d", err, asked.Load())
+	}
+	c.Close()
+	asked.Store(0)
+	if _, err := c.Rotate(t.Context(), "another-token-of-some-length"); !Silent(err) || asked.Load() != 1 {
+		t.Errorf("a change that was cut off: %v after %d", err, asked.Load())
+	}
 }
