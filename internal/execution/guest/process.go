@@ -17,10 +17,14 @@ import (
 	"drydock/internal/core"
 )
 
-// Start starts a command, or finds the one with the same Key.
+// Start starts a command, or finds the one with the same Key. A call that is
+// cut off is made again: with a key of its own it starts one process.
 func (c *Client) Start(ctx context.Context, cmd Command) (Process, error) {
+	if cmd.Key == "" {
+		cmd.Key = "start-" + rand.Text()
+	}
 	var out Process
-	err := c.call(ctx, "guest.start", http.MethodPost, "/v1/start", nil, cmd, &out, cmd.Key != "")
+	err := c.post(ctx, "guest.start", "/v1/start", cmd, &out)
 	return out, err
 }
 
