@@ -231,7 +231,10 @@ func (w *work) make(ctx context.Context) (core.SnapshotID, error) {
 		proven = err == nil
 		return err
 	})
-	if err != nil && !proven && ctx.Err() == nil {
+	if err != nil && !proven {
+		if ctx.Err() != nil {
+			return "", err // stopped: nobody knows whether it works
+		}
 		w.again(ctx, err)
 		return w.make(ctx)
 	}

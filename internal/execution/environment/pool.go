@@ -120,6 +120,20 @@ func (p *Pool) spare() {
 	time.AfterFunc(time.Until(p.quiet), p.Wake)
 }
 
+// calm brings those to rest that have waited for a while. Nobody may take one
+// meanwhile: whoever takes it wakes it, and it must not be put to rest after.
+func (p *Pool) calm(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.ready {
+		for _, m := range list {
+			if !m.resting && !m.restless && time.Since(m.asked) > poolSettle {
+				m.rest(ctx)
+			}
+		}
+	}
+}
+
 // resting says whether nothing is to be made at this moment.
 func (p *Pool) resting() bool {
 	p.mu.Lock()
@@ -165,6 +179,7 @@ func (p *Pool) fill(ctx context.Context) {
 	p.drain(ctx, func(m *Machine) bool {
 		return m.parent != current[core.EnvironmentID(m.handle.Owner)] || !m.sound(ctx)
 	})
+	p.calm(ctx)
 	for _, env := range envs {
 		for env.Snapshot != "" && ctx.Err() == nil && p.short(env) {
 			if p.resting() {
@@ -300,9 +315,6 @@ func (m *Machine) sound(ctx context.Context) bool {
 	s, err := m.Status(ctx)
 	if err != nil || s.State != core.SandboxRunning {
 		return false
-	}
-	if !m.resting && !m.restless && time.Since(m.asked) > poolSettle {
-		m.rest(ctx)
 	}
 	if m.resting || time.Since(m.asked) < poolProbe {
 		return true
