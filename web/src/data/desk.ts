@@ -1,8 +1,8 @@
-import type { Frame } from "./frame";
-import type { Hub } from "./hub";
-import { Session } from "./session";
-import { MAX_SESSIONS, type Want } from "./signals";
-import type { Page, Source } from "./source";
+import type { Frame } from './frame';
+import type { Hub } from './hub';
+import { Session } from './session';
+import { MAX_SESSIONS, type Want } from './signals';
+import type { Page, Source } from './source';
 
 /** What one tab has open. A session that was left stays warm for a while, so that going back shows it at once. */
 export class Desk {
@@ -56,7 +56,7 @@ export class Desk {
   #want(): void {
     const want: Want = { inbox: this.#inbox, sessions: {} };
     for (const [id, { session }] of [...this.#sessions].slice(-MAX_SESSIONS)) {
-      if (session.shown().phase.is === "ready") want.sessions[id] = session.shown().seq;
+      if (session.shown().phase.is === 'ready') want.sessions[id] = session.shown().seq;
     }
     this.hub.want(want);
   }

@@ -1,4 +1,4 @@
-import type { Shelf } from "./shelf";
+import type { Shelf } from './shelf';
 
 /** Text that was typed and not sent, per place (a session, the inbox). Survives reload, crash and change of tab. */
 export class Drafts {
@@ -13,7 +13,7 @@ export class Drafts {
     let text = this.#texts.get(place);
     if (text === undefined) {
       const kept = this.#shelf.get(`draft.${place}`);
-      text = typeof kept === "string" ? kept : "";
+      text = typeof kept === 'string' ? kept : '';
       this.#texts.set(place, text);
     }
     return text;

@@ -1,14 +1,14 @@
-import { type Clock, realClock } from "./clock";
-import { randomId } from "./random";
-import type { Signal, Status, Want } from "./signals";
-import { MAX_SESSIONS } from "./signals";
-import { Stream, type StreamOptions } from "./stream";
+import { type Clock, realClock } from './clock';
+import { randomId } from './random';
+import type { Signal, Status, Want } from './signals';
+import { MAX_SESSIONS } from './signals';
+import { Stream, type StreamOptions } from './stream';
 
 // One stream for all tabs of a browser: a daemon on plain HTTP gets six sockets from it, and each stream takes one. A
 // lock elects the tab that holds the stream; the others hear it over a channel. A tab that is looked at takes the
 // stream from one that is not, because hidden tabs are slowed down or frozen.
 
-const LOCK = "drydock-stream";
+const LOCK = 'drydock-stream';
 
 /** The part of LockManager that is used. */
 export interface Locks {
@@ -19,7 +19,7 @@ export interface Locks {
 /** The part of BroadcastChannel that is used. */
 export interface Channel {
   postMessage(message: unknown): void;
-  onmessage: ((e: { data: unknown }) => void) | null;
+  onmessage: ((e: MessageEvent) => void) | null;
   close(): void;
 }
 
@@ -34,18 +34,18 @@ export interface HubOptions {
 }
 
 type Note =
-  | { note: "want"; tab: string; want: Want }
-  | { note: "who" }
-  | { note: "signals"; signals: Signal[] }
-  | { note: "status"; status: Status; visible: boolean }
-  | { note: "take" }
-  | { note: "nudge" }
-  | { note: "bye"; tab: string };
+  | { note: 'want'; tab: string; want: Want }
+  | { note: 'who' }
+  | { note: 'signals'; signals: Signal[] }
+  | { note: 'status'; status: Status; visible: boolean }
+  | { note: 'take' }
+  | { note: 'nudge' }
+  | { note: 'bye'; tab: string };
 
 export type Listener = (signals: readonly Signal[]) => void;
 
 export class Hub {
-  readonly tab = randomId("tab_");
+  readonly tab = randomId('tab_');
   #o: HubOptions;
   #clock: Clock;
   #stream: Stream | undefined;
@@ -63,7 +63,7 @@ export class Hub {
   constructor(options: HubOptions = {}) {
     this.#o = options;
     this.#clock = options.clock ?? realClock;
-    this.#status = { condition: "connecting", since: this.#clock.now(), detail: "" };
+    this.#status = { condition: 'connecting', since: this.#clock.now(), detail: '' };
     this.join();
   }
 
@@ -87,7 +87,7 @@ export class Hub {
   want(want: Want): void {
     this.#want = want;
     this.#spread();
-    this.#post({ note: "want", tab: this.tab, want });
+    this.#post({ note: 'want', tab: this.tab, want });
   }
 
   /** The session was read anew up to seq: nothing before that is wanted. */
@@ -98,7 +98,7 @@ export class Hub {
 
   nudge(): void {
     this.#stream?.nudge();
-    if (!this.#stream) this.#post({ note: "nudge" });
+    if (!this.#stream) this.#post({ note: 'nudge' });
   }
 
   /** The tab was shown or hidden. */
@@ -106,8 +106,8 @@ export class Hub {
     if (this.#visible()) {
       if (this.#stream) this.#stream.nudge();
       else {
-        this.#post({ note: "who" });
-        this.#post({ note: "want", tab: this.tab, want: this.#want });
+        this.#post({ note: 'who' });
+        this.#post({ note: 'want', tab: this.tab, want: this.#want });
         this.#waitForLeader();
       }
     }
@@ -126,8 +126,8 @@ export class Hub {
     // A lock of its own says that this tab lives, so that the wishes of a tab that crashed are forgotten.
     void locks.request(this.tab, {}, () => new Promise<void>((done) => (this.#alive = done))).catch(() => {});
     this.#ask(false);
-    this.#post({ note: "want", tab: this.tab, want: this.#want });
-    this.#post({ note: "who" });
+    this.#post({ note: 'want', tab: this.tab, want: this.#want });
+    this.#post({ note: 'who' });
     this.#waitForLeader();
   }
 
@@ -139,7 +139,7 @@ export class Hub {
     this.#follow();
     this.#release?.();
     this.#alive?.();
-    this.#post({ note: "bye", tab: this.tab });
+    this.#post({ note: 'bye', tab: this.tab });
   }
 
   #visible(): boolean {
@@ -177,7 +177,7 @@ export class Hub {
       clock: this.#clock,
       onSignals: (signals) => {
         this.#hand(signals);
-        this.#post({ note: "signals", signals });
+        this.#post({ note: 'signals', signals });
       },
       onStatus: (status) => {
         this.#status = status;
@@ -189,7 +189,7 @@ export class Hub {
     this.#stream = new Stream(o);
     this.#status = this.#stream.status;
     this.#tellStatus();
-    this.#post({ note: "who" });
+    this.#post({ note: 'who' });
     this.#spread();
     void this.forgetDead();
   }
@@ -217,46 +217,46 @@ export class Hub {
     const told: Signal[] = [];
     for (const [id, after] of Object.entries(all.sessions)) {
       const seq = stream.position(id);
-      if (seq !== undefined && seq > after) told.push({ is: "position", session: id, seq });
+      if (seq !== undefined && seq > after) told.push({ is: 'position', session: id, seq });
     }
     if (told.length > 0) {
       this.#hand(told);
-      this.#post({ note: "signals", signals: told });
+      this.#post({ note: 'signals', signals: told });
     }
   }
 
   #hear(note: Note): void {
     if (this.#gone) return;
     switch (note.note) {
-      case "want":
+      case 'want':
         this.#others.set(note.tab, note.want);
         this.#spread();
         break;
-      case "who":
+      case 'who':
         if (this.#stream) this.#tellStatus();
-        this.#post({ note: "want", tab: this.tab, want: this.#want });
+        this.#post({ note: 'want', tab: this.tab, want: this.#want });
         break;
-      case "signals":
+      case 'signals':
         if (!this.#stream) this.#hand(note.signals);
         break;
-      case "status":
+      case 'status':
         if (this.#stream) break;
         this.#setStatus(note.status);
         if (note.visible) {
           this.#stealing?.();
           this.#stealing = undefined;
         } else if (this.#visible()) {
-          this.#post({ note: "take" });
+          this.#post({ note: 'take' });
           this.#waitForLeader();
         }
         break;
-      case "take":
+      case 'take':
         if (this.#stream && !this.#visible()) this.#release?.();
         break;
-      case "nudge":
+      case 'nudge':
         this.#stream?.nudge();
         break;
-      case "bye":
+      case 'bye':
         this.#others.delete(note.tab);
         this.#spread();
         break;
@@ -281,7 +281,7 @@ export class Hub {
   }
 
   #tellStatus(): void {
-    this.#post({ note: "status", status: this.#status, visible: this.#visible() });
+    this.#post({ note: 'status', status: this.#status, visible: this.#visible() });
     for (const call of this.#statusListeners) call();
   }
 
@@ -293,7 +293,7 @@ export class Hub {
   #hand(signals: Signal[]): void {
     // All tabs hear the same: what one has, the others have. Who slept says so when it wakes.
     for (const s of signals) {
-      if (s.is !== "event") continue;
+      if (s.is !== 'event') continue;
       for (const want of [this.#want, ...this.#others.values()]) {
         const at = want.sessions[s.event.subject];
         if (at !== undefined && at < s.event.seq) want.sessions[s.event.subject] = s.event.seq;

@@ -1,4 +1,4 @@
-import type { LogEvent } from "./wire";
+import type { LogEvent } from './wire';
 
 /** From and to, both belonging to it. */
 export interface Span {

@@ -1,10 +1,10 @@
-import { randomId } from "./random";
-import type { Shelf } from "./shelf";
-import { Refusal } from "./source";
-import { Topics } from "./topics";
-import { fields, list, num, str } from "./wire";
+import { asProblem } from '../api/problem';
+import { randomId } from './random';
+import type { Shelf } from './shelf';
+import { Topics } from './topics';
+import { fields, list, num, str } from './wire';
 
-export type SendState = "sending" | "sent" | "failed";
+export type SendState = 'sending' | 'sent' | 'failed';
 
 /** A prompt on its way. Its client id makes a retry harmless. */
 export interface Outgoing {
@@ -35,9 +35,9 @@ export class Outbox {
   constructor(post: Post, shelf: Shelf) {
     this.#post = post;
     this.#shelf = shelf;
-    for (const key of shelf.keys("outbox.")) {
-      const session = key.slice("outbox.".length);
-      const kept = list({ kept: shelf.get(key) }, "kept").flatMap((v) => read(session, v) ?? []);
+    for (const key of shelf.keys('outbox.')) {
+      const session = key.slice('outbox.'.length);
+      const kept = list({ kept: shelf.get(key) }, 'kept').flatMap((v) => read(session, v) ?? []);
       if (kept.length > 0) this.#all.set(session, kept);
     }
   }
@@ -53,13 +53,13 @@ export class Outbox {
 
   send(session: string, text: string, now = Date.now()): Outgoing {
     const out: Outgoing = {
-      client: randomId("web_"),
+      client: randomId('web_'),
       session,
       text,
-      state: "sending",
+      state: 'sending',
       created: now,
-      prompt: "",
-      problem: "",
+      prompt: '',
+      problem: '',
       refused: false,
     };
     this.#put(session, [...this.of(session), out]);
@@ -70,13 +70,15 @@ export class Outbox {
   /** Sends what did not arrive again, under its own id. */
   retry(session: string, client: string): void {
     const out = this.of(session).find((o) => o.client === client);
-    if (!out || out.state !== "failed") return;
-    void this.#try(this.#change(out, { state: "sending", problem: "", refused: false }));
+    if (out?.state !== 'failed') return;
+    void this.#try(this.#change(out, { state: 'sending', problem: '', refused: false }));
   }
 
   /** Sends again what a reload or the loss of the network cut off. */
   resume(): void {
-    for (const outs of [...this.#all.values()]) for (const o of outs) if (o.state !== "sent" && !o.refused) void this.#try(this.#change(o, { state: "sending", problem: "" }));
+    for (const outs of [...this.#all.values()])
+      for (const o of outs)
+        if (o.state !== 'sent' && !o.refused) void this.#try(this.#change(o, { state: 'sending', problem: '' }));
   }
 
   /** Takes one out, to edit its text again or because the daemon shows it now. */
@@ -96,10 +98,11 @@ export class Outbox {
   async #try(out: Outgoing): Promise<void> {
     try {
       const prompt = await this.#post(out.session, out.text, out.client);
-      this.#change(out, { state: "sent", prompt });
+      this.#change(out, { state: 'sent', prompt });
     } catch (e) {
-      const refused = e instanceof Refusal && e.status >= 400 && e.status < 500 && e.status !== 401 && e.status !== 429;
-      this.#change(out, { state: "failed", problem: e instanceof Error ? e.message : String(e), refused });
+      const problem = asProblem(e);
+      const refused = problem.status >= 400 && problem.status < 500 && problem.status !== 401 && !problem.passes;
+      this.#change(out, { state: 'failed', problem: problem.message, refused });
     }
   }
 
@@ -115,7 +118,7 @@ export class Outbox {
   #put(session: string, outs: readonly Outgoing[]): void {
     if (outs.length > 0) this.#all.set(session, outs);
     else this.#all.delete(session);
-    const keep = outs.filter((o) => o.state !== "sent");
+    const keep = outs.filter((o) => o.state !== 'sent');
     if (keep.length > 0) this.#shelf.set(`outbox.${session}`, keep);
     else this.#shelf.delete(`outbox.${session}`);
     this.topics.mark(session);
@@ -125,18 +128,18 @@ export class Outbox {
 
 function read(session: string, value: unknown): Outgoing | undefined {
   const f = fields(value);
-  const client = str(f, "client");
-  const text = str(f, "text");
+  const client = str(f, 'client');
+  const text = str(f, 'text');
   if (!client || !text) return undefined;
   // What was being sent when the page went may have arrived: the id makes sending it again the same prompt.
   return {
     client,
     session,
     text,
-    state: "failed",
-    created: num(f, "created"),
-    prompt: "",
-    problem: str(f, "problem") || "the page was left before it was answered",
+    state: 'failed',
+    created: num(f, 'created'),
+    prompt: '',
+    problem: str(f, 'problem') || 'the page was left before it was answered',
     refused: f.refused === true,
   };
 }

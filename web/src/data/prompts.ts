@@ -1,4 +1,4 @@
-import { type Author, author, fields, type LogEvent, num, str } from "./wire";
+import { type Author, author, fields, type LogEvent, num, str } from './wire';
 
 export interface Prompt {
   id: string;
@@ -19,7 +19,7 @@ export class Prompts {
 
   /** Those that wait, in order. The same array until something changes. */
   queue(): readonly Prompt[] {
-    this.#queue ??= [...this.#all.values()].filter((p) => p.state === "queued").sort((a, b) => a.position - b.position);
+    this.#queue ??= [...this.#all.values()].filter((p) => p.state === 'queued').sort((a, b) => a.position - b.position);
     return this.#queue;
   }
 
@@ -41,48 +41,48 @@ export class Prompts {
   /** Takes one prompt in the form of the API. */
   put(entry: unknown): void {
     const f = fields(entry);
-    const id = str(f, "id");
+    const id = str(f, 'id');
     if (!id) return;
     this.#all.set(id, {
       id,
-      author: author(f, "author"),
-      text: str(f, "text"),
-      source: str(f, "source"),
-      state: str(f, "state"),
-      position: num(f, "position"),
-      client: str(f, "client_id") || (this.#all.get(id)?.client ?? ""),
-      run: str(f, "run"),
-      created: str(f, "created"),
+      author: author(f, 'author'),
+      text: str(f, 'text'),
+      source: str(f, 'source'),
+      state: str(f, 'state'),
+      position: num(f, 'position'),
+      client: str(f, 'client_id') || (this.#all.get(id)?.client ?? ''),
+      run: str(f, 'run'),
+      created: str(f, 'created'),
     });
     this.#queue = undefined;
   }
 
   /** Adds an event; true when the order may be another one, which only the daemon knows. */
   apply(e: LogEvent): boolean {
-    if (e.kind !== "prompt.queued" && e.kind !== "prompt.state") return false;
+    if (e.kind !== 'prompt.queued' && e.kind !== 'prompt.state') return false;
     const d = e.data;
-    const id = str(d, "prompt");
+    const id = str(d, 'prompt');
     const old = this.#all.get(id);
     this.#queue = undefined;
-    if (e.kind === "prompt.queued") {
+    if (e.kind === 'prompt.queued') {
       if (old) return false;
       const last = Math.max(0, ...[...this.#all.values()].map((p) => p.position));
       this.#all.set(id, {
         id,
-        author: author(d, "author"),
-        text: str(d, "text"),
-        source: "",
-        state: str(d, "state") || "queued",
+        author: author(d, 'author'),
+        text: str(d, 'text'),
+        source: '',
+        state: str(d, 'state') || 'queued',
         position: last + 1,
-        client: str(d, "client_id"),
-        run: "",
+        client: str(d, 'client_id'),
+        run: '',
         created: e.time,
       });
       return false;
     }
     if (!old) return true;
-    const state = str(d, "state") || old.state;
-    this.#all.set(id, { ...old, state, text: str(d, "text") || old.text, run: e.run ?? old.run });
-    return state === "queued" && !str(d, "text");
+    const state = str(d, 'state') || old.state;
+    this.#all.set(id, { ...old, state, text: str(d, 'text') || old.text, run: e.run ?? old.run });
+    return state === 'queued' && !str(d, 'text');
   }
 }

@@ -1,6 +1,6 @@
-import type { Span } from "./log";
-import type { Source } from "./source";
-import type { LogEvent } from "./wire";
+import type { Span } from './log';
+import type { Source } from './source';
+import type { LogEvent } from './wire';
 
 /** Most that the daemon gives at once. */
 export const PAGE = 500;
@@ -13,7 +13,7 @@ export interface Taker {
 
 /** Reads spans of a log in pages, one request at a time, the newest wish first. */
 export class Reader {
-  trouble = "";
+  trouble = '';
   #id: string;
   #source: Source;
   #to: Taker;
@@ -60,7 +60,7 @@ export class Reader {
         });
         if (this.#closed) break;
         this.#tries = 0;
-        this.trouble = "";
+        this.trouble = '';
         // A log has no gaps: an answer that skips something cannot be completed by asking again.
         const got = events.filter((e) => e.seq >= next.from && e.seq <= next.to);
         if (got.length === 0) throw new Error(`events ${next.from} to ${next.to} could not be read`);

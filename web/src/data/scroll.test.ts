@@ -1,5 +1,5 @@
-import { beforeEach, expect, test } from "vitest";
-import { type Port, ScrollAuthority } from "./scroll";
+import { beforeEach, expect, test } from 'vitest';
+import { type Port, ScrollAuthority } from './scroll';
 
 /** A view of 100 pixels over lines of some height, as a browser would lay them out. */
 class View implements Port {
@@ -8,7 +8,11 @@ class View implements Port {
   moves = 0;
   top = () => this.at;
   height = () => 100;
-  full = () => Math.max(100, this.lines.reduce((n, l) => n + l.size, 0));
+  full = () =>
+    Math.max(
+      100,
+      this.lines.reduce((n, l) => n + l.size, 0),
+    );
   moveTo(top: number) {
     this.at = top;
     this.moves++;
@@ -61,16 +65,16 @@ const hand = (to: number) => {
   a.scrolled();
 };
 
-test("follows the end while nobody scrolls", () => {
+test('follows the end while nobody scrolls', () => {
   a.restore(undefined);
   expect(view.at).toBe(900);
   grow(3);
   expect(view.at).toBe(960);
-  expect(a.phase).toBe("following");
+  expect(a.phase).toBe('following');
   expect(a.settled).toBe(true);
 });
 
-test("after a hand, what comes at the end does not move the view, and what grows above keeps its lines in place", () => {
+test('after a hand, what comes at the end does not move the view, and what grows above keeps its lines in place', () => {
   a.restore(undefined);
   hand(505);
   const moves = view.moves;
@@ -81,10 +85,10 @@ test("after a hand, what comes at the end does not move the view, and what grows
   if (line) line.size = 320;
   a.layout();
   expect(view.at).toBe(805);
-  expect(a.phase).toBe("userControlled");
+  expect(a.phase).toBe('userControlled');
 });
 
-test("back at the end by hand it follows again", () => {
+test('back at the end by hand it follows again', () => {
   a.restore(undefined);
   hand(100);
   hand(900);
@@ -92,27 +96,27 @@ test("back at the end by hand it follows again", () => {
   expect(view.at).toBe(920);
 });
 
-test("an old place is found again while lines above it still get their size, and then kept", () => {
+test('an old place is found again while lines above it still get their size, and then kept', () => {
   for (const l of view.lines) l.drawn = false;
-  a.restore({ anchor: { key: "l30", offset: -7 }, following: false });
-  expect(a.phase).toBe("restoring");
+  a.restore({ anchor: { key: 'l30', offset: -7 }, following: false });
+  expect(a.phase).toBe('restoring');
   a.layout();
-  expect(view.offset("l30")).toBe(-7);
+  expect(view.offset('l30')).toBe(-7);
   const line = view.lines[2];
   if (line) line.size = 90;
   a.layout();
-  expect(view.offset("l30")).toBe(-7);
+  expect(view.offset('l30')).toBe(-7);
   settle();
   expect(a.settled).toBe(true);
   grow(10);
-  expect(view.offset("l30")).toBe(-7);
+  expect(view.offset('l30')).toBe(-7);
 });
 
-test("a hand wins from every state", () => {
+test('a hand wins from every state', () => {
   const states = [
-    () => a.restore({ anchor: { key: "l30", offset: 0 }, following: false }),
-    () => a.anchorTurn("l20"),
-    () => a.navigate("l40"),
+    () => a.restore({ anchor: { key: 'l30', offset: 0 }, following: false }),
+    () => a.anchorTurn('l20'),
+    () => a.navigate('l40'),
     () => a.follow(),
   ];
   for (const enter of states) {
@@ -121,26 +125,26 @@ test("a hand wins from every state", () => {
     a.layout();
     grow();
     expect(view.at).toBe(333);
-    expect(a.phase).toBe("userControlled");
+    expect(a.phase).toBe('userControlled');
   }
 });
 
-test("a sent prompt goes to the top once; what comes after moves nothing", () => {
+test('a sent prompt goes to the top once; what comes after moves nothing', () => {
   a.restore(undefined);
-  view.lines.push({ key: "mine", size: 20 }, { key: "room", size: 80 });
-  a.anchorTurn("mine");
+  view.lines.push({ key: 'mine', size: 20 }, { key: 'room', size: 80 });
+  a.anchorTurn('mine');
   settle();
-  expect(view.offset("mine")).toBe(0);
+  expect(view.offset('mine')).toBe(0);
   const at = view.at;
   for (let i = 0; i < 50; i++) grow();
   expect(view.at).toBe(at);
 });
 
-test("a line that is gone hands over to the one at the top", () => {
+test('a line that is gone hands over to the one at the top', () => {
   a.restore(undefined);
   hand(505);
-  view.lines = view.lines.filter((l) => l.key !== "l25");
+  view.lines = view.lines.filter((l) => l.key !== 'l25');
   a.layout();
-  expect(a.phase).toBe("userControlled");
-  expect(a.save().anchor?.key).toBe("l26");
+  expect(a.phase).toBe('userControlled');
+  expect(a.save().anchor?.key).toBe('l26');
 });

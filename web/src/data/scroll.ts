@@ -3,15 +3,15 @@
 
 export type ScrollPhase =
   /** A person scrolled: nothing but a person moves the view. */
-  | "userControlled"
+  | 'userControlled'
   /** An old place is being found again, while what is above it still gets its size. */
-  | "restoring"
+  | 'restoring'
   /** A prompt that was just sent is put at the top, once. */
-  | "anchoringTurn"
+  | 'anchoringTurn'
   /** The end is kept in view. */
-  | "following"
+  | 'following'
   /** A jump to an event, a turn, a find. */
-  | "navigating";
+  | 'navigating';
 
 /** A line of the view and how far its top is below the top of the view. */
 export interface Anchor {
@@ -45,7 +45,7 @@ const CALM = 2;
 
 export class ScrollAuthority {
   #port: Port;
-  #phase: ScrollPhase = "restoring";
+  #phase: ScrollPhase = 'restoring';
   #settled = false;
   #anchor: Anchor | undefined;
   #calm = 0;
@@ -72,8 +72,8 @@ export class ScrollAuthority {
 
   /** A wheel, a finger, a key, the scroll bar: from now on the person decides. */
   userInput(): void {
-    if (this.#phase === "userControlled") return;
-    this.#enter("userControlled", this.#port.first());
+    if (this.#phase === 'userControlled') return;
+    this.#enter('userControlled', this.#port.first());
     this.#rest();
   }
 
@@ -82,10 +82,10 @@ export class ScrollAuthority {
     const top = this.#port.top();
     if (Math.abs(top - this.#own) < 1) return;
     this.#own = -1;
-    if (this.#phase !== "userControlled") return;
+    if (this.#phase !== 'userControlled') return;
     this.#anchor = this.#port.first();
     if (this.atEnd()) {
-      this.#enter("following", undefined);
+      this.#enter('following', undefined);
       this.#rest();
     }
   }
@@ -93,30 +93,33 @@ export class ScrollAuthority {
   /** Back to an old place; without one, to the end. */
   restore(saved: Saved | undefined): void {
     if (!saved || saved.following || !saved.anchor) this.follow();
-    else this.#go("restoring", saved.anchor);
+    else this.#go('restoring', saved.anchor);
   }
 
   /** A prompt was sent here: its line goes to the top of the view. */
   anchorTurn(key: string): void {
-    this.#go("anchoringTurn", { key, offset: 0 });
+    this.#go('anchoringTurn', { key, offset: 0 });
   }
 
   navigate(key: string, offset = Math.round(this.#port.height() / 4)): void {
-    this.#go("navigating", { key, offset });
+    this.#go('navigating', { key, offset });
   }
 
   follow(): void {
-    this.#enter("following", undefined);
+    this.#enter('following', undefined);
     this.layout();
   }
 
   save(): Saved {
-    return { anchor: this.#phase === "following" ? undefined : (this.#anchor ?? this.#port.first()), following: this.#phase === "following" };
+    return {
+      anchor: this.#phase === 'following' ? undefined : (this.#anchor ?? this.#port.first()),
+      following: this.#phase === 'following',
+    };
   }
 
   /** What is drawn changed or got another size. Called after each, before it is painted. */
   layout(): void {
-    if (this.#phase === "following") {
+    if (this.#phase === 'following') {
       this.#move(this.#port.full() - this.#port.height());
       this.#rest();
       return;
@@ -129,19 +132,19 @@ export class ScrollAuthority {
     }
     const now = this.#port.offset(anchor.key);
     if (now === undefined) {
-      if (this.#phase !== "userControlled" && this.#port.reveal(anchor.key)) return;
+      if (this.#phase !== 'userControlled' && this.#port.reveal(anchor.key)) return;
       // The line is gone (a fold closed over it): what is at the top stands for it.
-      this.#enter("userControlled", this.#port.first());
+      this.#enter('userControlled', this.#port.first());
       this.#rest();
       return;
     }
     const before = this.#port.top();
     if (Math.abs(now - anchor.offset) >= 1) this.#move(before + now - anchor.offset);
-    if (this.#phase === "userControlled") return;
+    if (this.#phase === 'userControlled') return;
     this.#calm = Math.abs(this.#port.top() - before) < 1 ? this.#calm + 1 : 0;
     if (this.#calm >= CALM) {
       // From here on the line keeps its place until a person moves it. A place that cannot be reached is where it is.
-      this.#enter("userControlled", { key: anchor.key, offset: this.#port.offset(anchor.key) ?? anchor.offset });
+      this.#enter('userControlled', { key: anchor.key, offset: this.#port.offset(anchor.key) ?? anchor.offset });
       this.#rest();
     }
   }

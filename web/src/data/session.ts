@@ -1,24 +1,27 @@
-import type { Frame } from "./frame";
-import type { Hub } from "./hub";
-import { EventLog, type Span } from "./log";
-import { Prompts } from "./prompts";
-import { Reader } from "./reader";
-import { type Item, Rows } from "./rows";
-import { type Signal, sessionOf } from "./signals";
-import { type Page, Refusal, type Source } from "./source";
-import { Topics } from "./topics";
-import { type Turn, Turns } from "./turns";
-import { type Fields, fields, type LogEvent, str } from "./wire";
+import { asProblem, type Problem, problemOf } from '../api/problem';
+import type { Frame } from './frame';
+import type { Hub } from './hub';
+import { EventLog, type Span } from './log';
+import { Prompts } from './prompts';
+import { Reader } from './reader';
+import { type Item, Rows } from './rows';
+import { type Signal, sessionOf } from './signals';
+import type { Page, Source } from './source';
+import { Topics } from './topics';
+import { type Turn, Turns } from './turns';
+import { type Fields, fields, type LogEvent, str } from './wire';
 
 /** A gap over this is not read event by event: a new snapshot is less. */
 export const MAX_GAP = 5000;
 
 export type Phase =
-  | { is: "loading" }
-  | { is: "ready" }
-  /** 401, 403, 404, 410 are told apart by status. */
-  | { is: "refused"; status: number; message: string }
-  | { is: "failed"; message: string };
+  | { is: 'loading' }
+  | { is: 'ready' }
+  /** 403, 404 and 410 are told apart by the problem. */
+  | { is: 'refused'; problem: Problem }
+  | { is: 'failed'; problem: Problem };
+
+const REFUSED = new Set([403, 404, 410]);
 
 export interface Shown {
   phase: Phase;
@@ -58,7 +61,7 @@ export class Session {
   #hub: Hub | undefined;
   #frame: Frame;
   #reader: Reader;
-  #shown: Shown = { phase: { is: "loading" }, page: {}, view: {}, presence: [], seq: 0, turns: [] };
+  #shown: Shown = { phase: { is: 'loading' }, page: {}, view: {}, presence: [], seq: 0, turns: [] };
   #views = new Map<string, Turn>();
   #folded = new Map<string, Folded>();
   #live = new Map<string, string>();
@@ -86,7 +89,7 @@ export class Session {
         this.#frame.ask(this.#flush);
       },
       failed: () => {
-        this.topics.mark("session");
+        this.topics.mark('session');
         this.#frame.ask(this.#flush);
       },
     });
@@ -130,7 +133,7 @@ export class Session {
 
   /** The newest text of the agent in this turn that is not an event yet. */
   live(id: string): string {
-    return this.#live.get(id) ?? "";
+    return this.#live.get(id) ?? '';
   }
 
   /** What an open turn shows. Folded when it is first asked for, and kept up to date from then on. */
@@ -185,12 +188,10 @@ export class Session {
       const page = await this.#source.page(this.id);
       this.#load(page);
     } catch (e) {
-      const message = e instanceof Error ? e.message : String(e);
-      const status = e instanceof Refusal ? e.status : 0;
-      const refused = status === 401 || status === 403 || status === 404 || status === 410;
+      const problem = asProblem(e);
+      const refused = REFUSED.has(problem.status);
       // What was read before stays on show; only a session that never came is an error of the page.
-      if (this.#head === 0 || refused)
-        this.#set({ phase: refused ? { is: "refused", status, message } : { is: "failed", message } });
+      if (this.#head === 0 || refused) this.#set({ phase: { is: refused ? 'refused' : 'failed', problem } });
     }
     this.#frame.ask(this.#flush);
   }
@@ -213,20 +214,20 @@ export class Session {
     for (const t of this.#turns.list) this.#touch(t, true);
     const view = fields(fields(page.rest.session).view);
     this.#set({
-      phase: { is: "ready" },
+      phase: { is: 'ready' },
       page: page.rest,
       view,
       seq: page.seq,
       turns: this.#turns.list.map((t) => t.id),
     });
-    this.topics.mark("queue");
+    this.topics.mark('queue');
     if (far) this.#hub?.moveTo(this.id, page.seq);
     this.#catchUp();
   }
 
   #set(part: Partial<Shown>): void {
     this.#shown = { ...this.#shown, ...part };
-    this.topics.mark("session");
+    this.topics.mark('session');
   }
 
   #touch(t: Turn, items: boolean): void {
@@ -252,7 +253,7 @@ export class Session {
     this.#reader.taken();
     const turns = this.#turns.list.length;
     const seq = this.#applied;
-    if (this.#shown.phase.is === "ready") this.#apply(touched);
+    if (this.#shown.phase.is === 'ready') this.#apply(touched);
     for (const t of touched) this.#touch(t, true);
     if (this.#turns.list.length !== turns) this.#set({ seq: this.#applied, turns: this.#turns.list.map((t) => t.id) });
     else if (this.#applied !== seq) this.#set({ seq: this.#applied });
@@ -262,35 +263,35 @@ export class Session {
 
   #signal(s: Signal): void {
     switch (s.is) {
-      case "event":
+      case 'event':
         this.#arrived.push(s.event);
         break;
-      case "delta": {
+      case 'delta': {
         const turn = this.#turns.list.at(-1);
         if (!turn) break;
-        this.#live.set(turn.id, (this.#live.get(turn.id) ?? "") + str(s.event.data, "text"));
+        this.#live.set(turn.id, (this.#live.get(turn.id) ?? '') + str(s.event.data, 'text'));
         this.topics.mark(`live:${turn.id}`);
         break;
       }
-      case "position":
+      case 'position':
         this.#head = Math.max(this.#head, s.seq);
         break;
-      case "reset":
+      case 'reset':
         this.#reset = true;
         void this.open();
         break;
-      case "refused":
-        this.#set({ phase: { is: "refused", status: s.status, message: "" } });
+      case 'refused':
+        this.#set({ phase: { is: 'refused', problem: problemOf(s.status, undefined) } });
         break;
-      case "other":
+      case 'other':
         this.#other(s.name, fields(s.data));
         break;
     }
   }
 
   #other(name: string, data: Fields): void {
-    if (name === "view") this.#set({ view: fields(data.view ?? data) });
-    else if (name === "presence") {
+    if (name === 'view') this.#set({ view: fields(data.view ?? data) });
+    else if (name === 'presence') {
       const people = data.people ?? data.present;
       this.#set({ presence: Array.isArray(people) ? people.map(fields) : [] });
     }
@@ -303,11 +304,11 @@ export class Session {
       const turn = this.#turns.apply(e);
       if (turn) touched.add(turn);
       if (this.prompts.apply(e)) this.refresh();
-      if (e.kind.startsWith("prompt.")) this.topics.mark("queue");
+      if (e.kind.startsWith('prompt.')) this.topics.mark('queue');
       const newest = this.#turns.list.at(-1);
       if (newest && newest !== turn) touched.add(newest);
       if (newest) this.#append(newest, e);
-      if (newest && (e.kind === "agent.text" || e.kind === "run.finished")) this.#hush(newest.id);
+      if (newest && (e.kind === 'agent.text' || e.kind === 'run.finished')) this.#hush(newest.id);
       if (WANTS_PAGE.has(e.kind)) this.refresh();
     }
   }
@@ -350,7 +351,7 @@ export class Session {
 
   /** Asks for what the stream skipped; a gap that is too long is a reason for a new snapshot. */
   #catchUp(): void {
-    if (this.#shown.phase.is !== "ready" || this.#head <= this.#applied) return;
+    if (this.#shown.phase.is !== 'ready' || this.#head <= this.#applied) return;
     if (this.#head - this.#applied > MAX_GAP) {
       void this.open();
       return;
@@ -361,12 +362,12 @@ export class Session {
 
 /** After these, the snapshot has more than the log tells: evidence, numbers of the change, people, children. */
 const WANTS_PAGE = new Set([
-  "run.finished",
-  "verdict",
-  "change",
-  "approval",
-  "commit",
-  "budget",
-  "selection",
-  "comment",
+  'run.finished',
+  'verdict',
+  'change',
+  'approval',
+  'commit',
+  'budget',
+  'selection',
+  'comment',
 ]);

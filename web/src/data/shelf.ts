@@ -1,12 +1,12 @@
-import { fields, num, parseJSON } from "./wire";
+import { fields, num, parseJSON } from './wire';
 
 // What this browser keeps: drafts, places, choices. Bounded, with the version in the key, and never a reason to fail:
 // a browser that keeps nothing is a browser without memory, no more.
 
 /** The part of Storage that is used. */
-export type Box = Pick<Storage, "getItem" | "setItem" | "removeItem" | "key" | "length">;
+export type Box = Pick<Storage, 'getItem' | 'setItem' | 'removeItem' | 'key' | 'length'>;
 
-const PREFIX = "drydock.1.";
+const PREFIX = 'drydock.1.';
 /** Characters, of two bytes each: 2 MB. */
 export const MAX_SHELF = 1 << 20;
 export const MAX_VALUE = 256 << 10;
@@ -60,7 +60,7 @@ export class Shelf {
 
   #read(whole: string): unknown {
     try {
-      return parseJSON(this.#box?.getItem(whole) ?? "");
+      return parseJSON(this.#box?.getItem(whole) ?? '');
     } catch {
       return undefined;
     }
@@ -70,7 +70,7 @@ export class Shelf {
     try {
       const box = this.#box;
       if (!box) return [];
-      return Array.from({ length: box.length }, (_, i) => box.key(i) ?? "").filter((k) => k.startsWith("drydock."));
+      return Array.from({ length: box.length }, (_, i) => box.key(i) ?? '').filter((k) => k.startsWith('drydock.'));
     } catch {
       return [];
     }
@@ -110,7 +110,7 @@ export class Shelf {
     for (const k of this.#keys()) {
       if (!k.startsWith(PREFIX)) continue;
       const kept = this.#read(k);
-      this.#sizes.set(k, { at: num(fields(kept), "at"), size: k.length + JSON.stringify(kept ?? "").length });
+      this.#sizes.set(k, { at: num(fields(kept), 'at'), size: k.length + JSON.stringify(kept ?? '').length });
     }
   }
 

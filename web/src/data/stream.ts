@@ -1,7 +1,7 @@
-import { backoff } from "./backoff";
-import { type Clock, realClock } from "./clock";
-import { readSignal, type Signal, type Status, sameWant, type Want } from "./signals";
-import { Parser } from "./sse";
+import { backoff } from './backoff';
+import { type Clock, realClock } from './clock';
+import { readSignal, type Signal, type Status, sameWant, type Want } from './signals';
+import { Parser } from './sse';
 
 /** The daemon sends something at least each 15 s; two missed mean that nobody is there. */
 export const SILENCE = 31_000;
@@ -32,7 +32,7 @@ export class Stream {
   #tries = 0;
   #heard = 0;
   #opened = 0;
-  #id = "";
+  #id = '';
   #abort: AbortController | undefined;
   #retry: (() => void) | undefined;
   #watch: (() => void) | undefined;
@@ -43,8 +43,8 @@ export class Stream {
     this.#o = options;
     this.#clock = options.clock ?? realClock;
     this.#fetch = options.fetch ?? ((...a) => fetch(...a));
-    this.#base = options.base ?? "/api/v1";
-    this.#status = { condition: "connecting", since: this.#clock.now(), detail: "" };
+    this.#base = options.base ?? '/api/v1';
+    this.#status = { condition: 'connecting', since: this.#clock.now(), detail: '' };
   }
 
   get status(): Status {
@@ -108,21 +108,21 @@ export class Stream {
   async #connect(): Promise<void> {
     const abort = new AbortController();
     this.#abort = abort;
-    this.#id = "";
-    if (this.#status.condition === "signed_out") this.#tell("connecting", "");
+    this.#id = '';
+    if (this.#status.condition === 'signed_out') this.#tell('connecting', '');
     const want = this.#wanted();
     this.#sent = want;
     const query = new URLSearchParams();
-    if (want.inbox) query.set("inbox", "1");
-    for (const [id, at] of Object.entries(want.sessions)) query.append("session", `${id}:${at}`);
+    if (want.inbox) query.set('inbox', '1');
+    for (const [id, at] of Object.entries(want.sessions)) query.append('session', `${id}:${at}`);
     this.#listen();
-    let detail = "";
+    let detail = '';
     let status = 0;
     try {
       const answer = await this.#fetch(`${this.#base}/stream?${query}`, {
-        headers: { accept: "text/event-stream" },
-        cache: "no-store",
-        credentials: "same-origin",
+        headers: { accept: 'text/event-stream' },
+        cache: 'no-store',
+        credentials: 'same-origin',
         signal: abort.signal,
       });
       status = answer.status;
@@ -163,26 +163,26 @@ export class Stream {
   }
 
   #note(signal: Signal): void {
-    if (signal.is === "event") {
+    if (signal.is === 'event') {
       const { subject, seq } = signal.event;
       const at = this.#positions.get(subject);
       if (at !== undefined && seq > at) this.#positions.set(subject, seq);
-    } else if (signal.is === "reset") {
+    } else if (signal.is === 'reset') {
       this.#paused.add(signal.session);
       delete this.#sent.sessions[signal.session];
-    } else if (signal.is === "hello") {
+    } else if (signal.is === 'hello') {
       this.#id = signal.stream;
       this.#opened = this.#clock.now();
-      this.#tell("live", "");
+      this.#tell('live', '');
       void this.#put();
     }
   }
 
   /** Decides what a connection that ended means. */
   async #next(status: number, detail: string): Promise<void> {
-    if (status === 401) this.#tell("signed_out", detail);
-    else if (status === 421) this.#tell("misdirected", detail);
-    else this.#tell("waiting", detail);
+    if (status === 401) this.#tell('signed_out', detail);
+    else if (status === 421) this.#tell('misdirected', detail);
+    else this.#tell('waiting', detail);
     if (status === 403 || status === 404 || status === 410) await this.#sift();
     if (this.#closed || this.#abort) return;
     // A daemon that greets and hangs up at once must not be called in a circle.
@@ -203,12 +203,12 @@ export class Stream {
     for (const id of Object.keys(this.#wanted().sessions)) {
       try {
         const { status } = await this.#fetch(`${this.#base}/sessions/${encodeURIComponent(id)}`, {
-          cache: "no-store",
-          credentials: "same-origin",
+          cache: 'no-store',
+          credentials: 'same-origin',
         });
         if (status === 403 || status === 404 || status === 410) {
           this.#refused.add(id);
-          this.#o.onSignals([{ is: "refused", session: id, status }]);
+          this.#o.onSignals([{ is: 'refused', session: id, status }]);
         }
       } catch {
         return;
@@ -225,9 +225,9 @@ export class Stream {
     let ok = false;
     try {
       const answer = await this.#fetch(`${this.#base}/streams/${encodeURIComponent(id)}`, {
-        method: "PUT",
-        headers: { "content-type": "application/json" },
-        credentials: "same-origin",
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        credentials: 'same-origin',
         body: JSON.stringify(want),
       });
       ok = answer.ok;
@@ -259,15 +259,15 @@ export class Stream {
     this.#watch?.();
     this.#watch = undefined;
     this.#abort = undefined;
-    this.#id = "";
+    this.#id = '';
     if (ended || !abort) return;
     abort.abort();
-    if (!this.#closed) void this.#next(0, "nothing was heard from the daemon");
+    if (!this.#closed) void this.#next(0, 'nothing was heard from the daemon');
   }
 
-  #tell(condition: Status["condition"], detail: string): void {
+  #tell(condition: Status['condition'], detail: string): void {
     if (this.#status.condition === condition && this.#status.detail === detail) return;
-    const keep = condition === "waiting" && this.#status.condition === "waiting";
+    const keep = condition === 'waiting' && this.#status.condition === 'waiting';
     this.#status = { condition, detail, since: keep ? this.#status.since : this.#clock.now() };
     this.#o.onStatus(this.#status);
   }

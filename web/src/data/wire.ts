@@ -23,17 +23,17 @@ export type Fields = Readonly<Record<string, unknown>>;
 const none: Fields = Object.freeze({});
 
 export function fields(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : none;
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : none;
 }
 
 export function str(of: Fields, name: string): string {
   const v = of[name];
-  return typeof v === "string" ? v : "";
+  return typeof v === 'string' ? v : '';
 }
 
 export function num(of: Fields, name: string): number {
   const v = of[name];
-  return typeof v === "number" && Number.isFinite(v) ? v : 0;
+  return typeof v === 'number' && Number.isFinite(v) ? v : 0;
 }
 
 export function flag(of: Fields, name: string): boolean {
@@ -46,29 +46,29 @@ export function list(of: Fields, name: string): readonly unknown[] {
 }
 
 export function strings(of: Fields, name: string): string[] {
-  return list(of, name).filter((v): v is string => typeof v === "string");
+  return list(of, name).filter((v): v is string => typeof v === 'string');
 }
 
 export function author(of: Fields, name: string): Author {
   const v = fields(of[name]);
-  return { handle: str(v, "handle"), name: str(v, "name") };
+  return { handle: str(v, 'handle'), name: str(v, 'name') };
 }
 
 /** The name that people know, else the handle. */
 export function called(who: Author): string {
-  return who.name || who.handle || "somebody";
+  return who.name || who.handle || 'somebody';
 }
 
 /** Reads one event; undefined when it is none. A delta has no sequence number and is 0 here. */
 export function readEvent(value: unknown): LogEvent | undefined {
   const v = fields(value);
-  const subject = str(v, "subject");
-  const kind = str(v, "kind");
+  const subject = str(v, 'subject');
+  const kind = str(v, 'kind');
   if (!subject || !kind) return undefined;
-  const seq = num(v, "seq");
+  const seq = num(v, 'seq');
   if (!Number.isSafeInteger(seq) || seq < 0) return undefined;
-  const e: LogEvent = { subject, seq, time: str(v, "time"), kind, data: fields(v.data) };
-  for (const name of ["run", "node", "attempt", "actor"] as const) {
+  const e: LogEvent = { subject, seq, time: str(v, 'time'), kind, data: fields(v.data) };
+  for (const name of ['run', 'node', 'attempt', 'actor'] as const) {
     const word = str(v, name);
     if (word) e[name] = word;
   }

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
-import { Turns } from "../turns";
-import type { LogEvent } from "../wire";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { Turns } from '../turns';
+import type { LogEvent } from '../wire';
 
 // A stand-in for the daemon over a real socket, with the wire format of docs/api.md: pages, events, the stream. Its
 // connections can be cut at any byte.
@@ -40,17 +40,17 @@ export class Daemon {
 
   constructor() {
     this.#server = createServer((q, r) => void this.handle(q, r));
-    this.#server.on("connection", (s) => {
+    this.#server.on('connection', (s) => {
       this.#sockets.add(s);
-      s.on("close", () => this.#sockets.delete(s));
+      s.on('close', () => this.#sockets.delete(s));
     });
     this.#beats = setInterval(() => {
-      if (this.beat) for (const r of this.#readers) r.res.write(": beat\n\n");
+      if (this.beat) for (const r of this.#readers) r.res.write(': beat\n\n');
     }, 15_000);
   }
 
   async listen(port = 0): Promise<string> {
-    await new Promise<void>((done) => this.#server.listen(port, "127.0.0.1", done));
+    await new Promise<void>((done) => this.#server.listen(port, '127.0.0.1', done));
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
@@ -69,16 +69,16 @@ export class Daemon {
       session: {
         id,
         title: `Session ${id}`,
-        state: "running",
+        state: 'running',
         view: {
-          word: "working",
-          role: "run",
-          glyph: "half",
-          reason: "at work",
-          action: "",
-          since: events[0]?.time ?? "",
+          word: 'working',
+          role: 'run',
+          glyph: 'half',
+          reason: 'at work',
+          action: '',
+          since: events[0]?.time ?? '',
         },
-        owner: { handle: "ana", name: "Ana Silva" },
+        owner: { handle: 'ana', name: 'Ana Silva' },
       },
       events,
       prompts: [],
@@ -97,7 +97,7 @@ export class Daemon {
   }
 
   /** A message that is not an event. */
-  tell(name: string, data: unknown, id = ""): void {
+  tell(name: string, data: unknown, id = ''): void {
     for (const r of this.#readers)
       if (!id || r.at.has(id)) this.#write(r, `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   }
@@ -108,33 +108,33 @@ export class Daemon {
   }
 
   async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const url = new URL(req.url ?? "/", "http://daemon");
-    const path = url.pathname.replace(/^\/api\/v1/, "");
+    const url = new URL(req.url ?? '/', 'http://daemon');
+    const path = url.pathname.replace(/^\/api\/v1/, '');
     this.asked.push(`${req.method} ${path}${url.search}`);
     const status = this.refuse?.(`${req.method} ${path}`) ?? 0;
-    if (status) return json(res, status, { code: "denied", message: `refused with ${status}` });
-    if (path === "/stream") return this.#stream(url, req, res);
-    const parts = path.split("/").slice(1);
-    if (parts[0] === "streams") return this.#change(parts[1] ?? "", req, res);
-    const world = this.worlds.get(parts[1] ?? "");
-    if (parts[0] !== "sessions" || !world)
-      return json(res, 404, { code: "not_found", message: `${path} does not exist` });
+    if (status) return json(res, status, { code: 'denied', message: `refused with ${status}` });
+    if (path === '/stream') return this.#stream(url, req, res);
+    const parts = path.split('/').slice(1);
+    if (parts[0] === 'streams') return this.#change(parts[1] ?? '', req, res);
+    const world = this.worlds.get(parts[1] ?? '');
+    if (parts[0] !== 'sessions' || !world)
+      return json(res, 404, { code: 'not_found', message: `${path} does not exist` });
     if (parts.length === 2) return json(res, 200, world.session);
-    if (parts[2] === "page") return json(res, 200, page(world));
-    if (parts[2] === "events" && parts[3]) return json(res, 200, world.events[Number(parts[3]) - 1]);
-    if (parts[2] === "events") return this.#events(world, url, res);
+    if (parts[2] === 'page') return json(res, 200, page(world));
+    if (parts[2] === 'events' && parts[3]) return json(res, 200, world.events[Number(parts[3]) - 1]);
+    if (parts[2] === 'events') return this.#events(world, url, res);
     return this.other(req, res, world, parts.slice(2));
   }
 
   /** What else a test wants answered. */
   async other(_req: IncomingMessage, res: ServerResponse, _world: World, _parts: string[]): Promise<void> {
-    json(res, 404, { code: "not_found", message: "no such thing here" });
+    json(res, 404, { code: 'not_found', message: 'no such thing here' });
   }
 
   #events(world: World, url: URL, res: ServerResponse): void {
-    const limit = Math.min(500, Number(url.searchParams.get("limit") ?? 50));
-    const before = url.searchParams.get("before");
-    const after = Number(url.searchParams.get("after") ?? 0);
+    const limit = Math.min(500, Number(url.searchParams.get('limit') ?? 50));
+    const before = url.searchParams.get('before');
+    const after = Number(url.searchParams.get('after') ?? 0);
     const items = before
       ? world.events.slice(Math.max(0, Number(before) - 1 - limit), Number(before) - 1)
       : world.events.slice(after, after + limit);
@@ -142,25 +142,25 @@ export class Daemon {
   }
 
   async #stream(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const reader: Reader = { id: `str_${this.#next++}`, res, inbox: url.searchParams.has("inbox"), at: new Map() };
-    for (const s of url.searchParams.getAll("session")) {
-      const [id, after] = s.split(":");
-      if (!this.worlds.has(id ?? ""))
-        return json(res, 404, { code: "not_found", message: `session ${id} does not exist` });
+    const reader: Reader = { id: `str_${this.#next++}`, res, inbox: url.searchParams.has('inbox'), at: new Map() };
+    for (const s of url.searchParams.getAll('session')) {
+      const [id, after] = s.split(':');
+      if (!this.worlds.has(id ?? ''))
+        return json(res, 404, { code: 'not_found', message: `session ${id} does not exist` });
       reader.at.set(id as string, Number(after));
     }
-    res.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
-    req.on("close", () => this.#readers.delete(reader));
-    res.on("close", () => this.#readers.delete(reader));
+    res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+    req.on('close', () => this.#readers.delete(reader));
+    res.on('close', () => this.#readers.delete(reader));
     this.#readers.add(reader);
-    this.#write(reader, `event: hello\ndata: ${JSON.stringify({ stream: reader.id, version: "1", web: "w1" })}\n\n`);
+    this.#write(reader, `event: hello\ndata: ${JSON.stringify({ stream: reader.id, version: '1', web: 'w1' })}\n\n`);
     this.#pump(reader);
   }
 
   async #change(id: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
     const body = JSON.parse(await text(req)) as { sessions: Record<string, number> };
     const reader = [...this.#readers].find((r) => r.id === id);
-    if (!reader) return json(res, 404, { code: "not_found", message: "the stream is gone" });
+    if (!reader) return json(res, 404, { code: 'not_found', message: 'the stream is gone' });
     for (const old of [...reader.at.keys()]) if (!(old in body.sessions)) reader.at.delete(old);
     for (const [s, after] of Object.entries(body.sessions)) if (!reader.at.has(s)) reader.at.set(s, after);
     json(res, 200, {});
@@ -172,12 +172,12 @@ export class Daemon {
       const events = this.worlds.get(id)?.events ?? [];
       if (events.length - at > this.maxGap) {
         r.at.delete(id);
-        this.#write(r, `event: reset\ndata: ${JSON.stringify({ session: id, reason: "gap" })}\n\n`);
+        this.#write(r, `event: reset\ndata: ${JSON.stringify({ session: id, reason: 'gap' })}\n\n`);
         continue;
       }
       for (let seq = at + 1; seq <= events.length; seq++) {
         r.at.set(id, seq);
-        const ids = [...r.at].map(([k, v]) => `${k}=${v}`).join(",");
+        const ids = [...r.at].map(([k, v]) => `${k}=${v}`).join(',');
         if (!this.#write(r, `id: ${ids}\nevent: event\ndata: ${JSON.stringify(events[seq - 1])}\n\n`)) return;
       }
     }
@@ -236,12 +236,12 @@ export function page(world: World): Record<string, unknown> {
 }
 
 export function json(res: ServerResponse, status: number, body: unknown): void {
-  res.writeHead(status, { "content-type": "application/json" });
+  res.writeHead(status, { 'content-type': 'application/json' });
   res.end(JSON.stringify(body));
 }
 
 export async function text(req: IncomingMessage): Promise<string> {
-  let all = "";
+  let all = '';
   for await (const part of req) all += part;
   return all;
 }
