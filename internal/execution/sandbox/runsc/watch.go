@@ -57,6 +57,10 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 			<-ended
 			return
 		case <-lifetime.C:
+			if b.isMoving() { // it ends, or goes on under another watcher
+				lifetime.Reset(d.opts.DiskInterval)
+				continue
+			}
 			d.end(ctx, b, sandbox.CauseLifetime, fmt.Sprintf("older than its limit of %s", rec.Limits.Lifetime))
 		case <-disk.C:
 			if b.isResting() {
@@ -96,7 +100,7 @@ func (d *Driver) checkDisk(ctx context.Context, b *box, limit, written int64) ti
 	b.disk = used
 	b.mu.Unlock()
 	switch {
-	case limit <= 0:
+	case limit <= 0 || b.isMoving(): // what there is moves away
 	case err != nil && exists(p.upper()):
 		d.end(ctx, b, sandbox.CauseDisk, fmt.Sprintf("what it has written cannot be measured: %v", err))
 	case used > limit:
