@@ -53,6 +53,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"memory image and clones", testClones},
 		{"rest", testRest},
 		{"freeze and go on in place", testResume},
+		{"freeze and go on near the memory limit", testResumeFull},
 		{"damaged and foreign memory images", testUnfit},
 		{"assign and open", testAssign},
 		{"destroy is repeatable", testDestroy},
