@@ -245,12 +245,25 @@ func (d *Driver) resume(ctx context.Context, b *box) error {
 	return err
 }
 
-// wentOn records that a sandbox stands on what was frozen of it.
+// wentOn records that a sandbox stands on what was frozen of it, which goes on
+// counting towards its limit. A second call records it again.
 func (d *Driver) wentOn(b *box) error {
 	b.setMoving(false)
+	var written int64
+	if f := b.record().Freeze; f != nil {
+		use, err := tree.Measure(f.frozen().Upper)
+		if err != nil {
+			d.deps.Log.Warn("what a sandbox had written before a snapshot is not counted any more", "sandbox", b.id, "error", err)
+		}
+		written = use.Bytes
+	}
 	return b.set(d.paths(b.id), false, func(r *record) {
+		if r.Freeze == nil {
+			return
+		}
 		f := *r.Freeze
 		r.Handle.Layers, r.Freeze, r.Resumed = append([]string{f.frozen().Upper}, r.Handle.Layers...), nil, &f
+		r.Written += written
 	})
 }
 

@@ -67,7 +67,7 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 				disk.Reset(d.opts.DiskInterval)
 				continue
 			}
-			disk.Reset(d.checkDisk(ctx, b, rec.Limits.Disk, rec.Written))
+			disk.Reset(d.checkDisk(ctx, b))
 		}
 	}
 }
@@ -85,11 +85,13 @@ func after(life time.Duration, created time.Time) *time.Timer {
 // checkDisk measures what the sandbox has written and ends it when that is too
 // much. It returns when to look again: a large tree is walked less often, so
 // that measuring costs at most a few percent of one core.
-func (d *Driver) checkDisk(ctx context.Context, b *box, limit, written int64) time.Duration {
+func (d *Driver) checkDisk(ctx context.Context, b *box) time.Duration {
 	start := time.Now()
+	rec := b.record()
+	limit := rec.Limits.Disk
 	p := d.paths(b.id)
 	use, err := tree.Measure(p.upper())
-	used := use.Bytes + written
+	used := use.Bytes + rec.Written
 	if st, statErr := os.Stat(p.output()); statErr == nil {
 		used += st.Size()
 	}

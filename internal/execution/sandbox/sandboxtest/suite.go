@@ -64,6 +64,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"limit on processes", testPidsLimit},
 		{"disk limit", testDiskLimit},
 		{"disk limit over several sandboxes", testDiskLimitOfAll},
+		{"disk limit of what goes on", testDiskLimitGoesOn},
 		{"lifetime limit", testLifetime},
 	} {
 		t.Run(c.name, func(t *testing.T) {
