@@ -4,9 +4,9 @@ package core
 // last looked at), or a commit. Empty is base and head.
 type DiffRange struct{ From, To string }
 
-// Diff is what differs between two states of a change, in the order in which
+// ChangeDiff is what differs between two states of a change, in the order in which
 // people should read it.
-type Diff struct {
+type ChangeDiff struct {
 	From      string      `json:"from"` // commit
 	To        string      `json:"to"`   // commit
 	Base      string      `json:"base"` // where To left its base
@@ -70,13 +70,13 @@ type FilePatch struct {
 	Bytes int64  `json:"bytes"`         // of all of it
 }
 
-// PatchRequest asks for patches of some files of a Diff.
+// PatchRequest asks for patches of some files of a ChangeDiff.
 type PatchRequest struct {
 	DiffRange
 	Files   string // "1,2,5-9"; empty is all
 	Context int    // lines around a change; negative none, 0 three
 	Whole   bool   // of one file: not cut at the usual bound
-	Digest  string // of the Diff that numbers come from; a Conflict if it is another by now
+	Digest  string // of the ChangeDiff that numbers come from; a Conflict if it is another by now
 }
 
 // Patches is one answer; Next are the numbers to ask for next.

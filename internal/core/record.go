@@ -183,6 +183,7 @@ type Comment struct {
 	Line    int       `json:"line,omitempty"`
 	Head    string    `json:"head,omitempty"`   // commit it was written on
 	Prompt  PromptID  `json:"prompt,omitempty"` // the prompt it became
+	Thread  ThreadID  `json:"thread,omitempty"` // that it answers in; a comment that begins a thread names none
 	Created time.Time `json:"created"`
 }
 

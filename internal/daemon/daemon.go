@@ -33,6 +33,7 @@ import (
 	"drydock/internal/control/codechange"
 	"drydock/internal/control/event"
 	"drydock/internal/control/proving"
+	"drydock/internal/control/review"
 	"drydock/internal/control/selection"
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
@@ -140,6 +141,7 @@ type Daemon struct {
 	repos      *repositories
 	changes    *change.Service
 	selections *selection.Service
+	review     *review.Service
 	crier      *townCrier
 	runtime    snapshot.Runtime
 	git        *gitcmd.Git

@@ -35,6 +35,7 @@ type Deps struct {
 	Capacity     Capacity
 	Changes      Changes
 	Review       Review
+	Reading      Reading
 	Approvals    Approvals
 	Evidence     Evidence
 	Blobs        Blobs
@@ -219,6 +220,14 @@ type Review interface {
 	Merge(ctx context.Context, id core.ChangeID, by core.Author, method, head string) (core.Change, error)
 	Close(ctx context.Context, id core.ChangeID, by core.Author, reason string) (core.Change, error)
 	Reopen(ctx context.Context, id core.ChangeID, by core.Author) (core.Change, error)
+}
+
+// Reading is what people need to read a change. What somebody has viewed and
+// seen is their own.
+type Reading interface {
+	Files(ctx context.Context, id core.ChangeID, by core.Author, r core.DiffRange) (core.ChangeDiff, error)
+	Patches(ctx context.Context, id core.ChangeID, by core.Author, req core.PatchRequest) (core.Patches, error)
+	Search(ctx context.Context, id core.ChangeID, by core.Author, r core.DiffRange, query string) (core.DiffHits, error)
 }
 
 // ApprovalFilter narrows a list of approvals.

@@ -19,6 +19,7 @@ func (s *Server) routes() {
 	s.snapshotRoutes()
 	s.changeRoutes()
 	s.reviewRoutes()
+	s.readingRoutes()
 	s.evidenceRoutes()
 }
 

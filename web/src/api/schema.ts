@@ -256,6 +256,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Files that differ, in reading order */
+        get: operations["change-files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/merge": {
         parameters: {
             query?: never;
@@ -273,6 +290,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/patches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Patches of many files, one object a line */
+        get: operations["change-patches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/reopen": {
         parameters: {
             query?: never;
@@ -284,6 +318,23 @@ export type paths = {
         put?: never;
         /** Open a closed change again */
         post: operations["reopen-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Search the lines of a change's patches */
+        get: operations["change-search"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -472,6 +523,57 @@ export type paths = {
         put?: never;
         /** Run a proof again; events, then one event named result */
         post: operations["rerun-evidence"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign this browser in with a token or a one-use code; only for the page itself */
+        post: operations["login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A one-use code to sign a browser in as the holder of this token */
+        post: operations["create-login-code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign this browser out: its cookie is worth nothing any more */
+        post: operations["logout"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1187,6 +1289,23 @@ export type components = {
             comments: components["schemas"]["Comment"][];
             commits: components["schemas"]["Commit"][];
         };
+        ChangeDiff: {
+            /** Format: int64 */
+            added: number;
+            base: string;
+            /** Format: int64 */
+            count: number;
+            digest: string;
+            from: string;
+            groups: components["schemas"]["DiffGroup"][];
+            interdiff?: boolean;
+            items: components["schemas"]["DiffFile"][];
+            /** Format: int64 */
+            more?: number;
+            /** Format: int64 */
+            removed: number;
+            to: string;
+        };
         Collected: {
             /**
              * Format: int64
@@ -1220,6 +1339,7 @@ export type components = {
             line?: number;
             path?: string;
             prompt?: string;
+            thread?: string;
         };
         Commit: {
             author: string;
@@ -1336,6 +1456,59 @@ export type components = {
             is: string;
             was: string;
             where: string;
+        };
+        DiffFile: {
+            /** Format: int64 */
+            added: number;
+            base_moved?: boolean;
+            changed_since_viewed?: boolean;
+            coverage?: components["schemas"]["LineCoverage"];
+            /** Format: int64 */
+            group: number;
+            /** @enum {string} */
+            kind: "text" | "binary" | "symlink" | "submodule" | "large";
+            mode_new?: string;
+            mode_old?: string;
+            /** Format: int64 */
+            n: number;
+            new_blob?: string;
+            old_blob?: string;
+            old_path?: string;
+            old_raw?: string;
+            path: string;
+            raw?: string;
+            /** Format: int64 */
+            removed: number;
+            /** @enum {string} */
+            role: "source" | "test" | "ci" | "lock" | "rules" | "protected" | "generated" | "vendor" | "docs";
+            /** Format: int64 */
+            size: number;
+            /** @enum {string} */
+            status: "added" | "modified" | "deleted" | "renamed" | "copied" | "type" | "mode";
+            viewed: boolean;
+            why?: string;
+        };
+        DiffGroup: {
+            files: number[];
+            /** @enum {string} */
+            mode: "first" | "read" | "skim";
+            name: string;
+            why: string;
+        };
+        DiffHit: {
+            /** Format: int64 */
+            line: number;
+            /** Format: int64 */
+            n: number;
+            /** @enum {string} */
+            side: "old" | "new";
+            text: string;
+        };
+        DiffHits: {
+            capped?: boolean;
+            items: components["schemas"]["DiffHit"][];
+            /** Format: int64 */
+            total: number;
         };
         Draft: {
             environment: string;
@@ -1522,6 +1695,12 @@ export type components = {
             /** Format: int64 */
             pids?: number;
         };
+        LineCoverage: {
+            /** Format: int64 */
+            hit: number;
+            /** Format: int64 */
+            of: number;
+        };
         ListApproval: {
             items: components["schemas"]["Approval"][];
             /** @description cursor of the next page */
@@ -1591,6 +1770,18 @@ export type components = {
             items: components["schemas"]["Token"][];
             /** @description cursor of the next page */
             next?: string;
+        };
+        Login: {
+            /** @description a token, or a one-use code */
+            secret: string;
+        };
+        LoginCode: {
+            /** @description 8 letters; case, spaces and dashes do not matter */
+            code: string;
+            /** Format: date-time */
+            expires: string;
+            /** @description of the page, where the configuration names one */
+            url?: string;
         };
         MemoryImage: {
             /** Format: int64 */
@@ -1883,9 +2074,16 @@ export type components = {
             /** Format: date-time */
             created: string;
             id: string;
+            /**
+             * @description api: a program sends it; web: a browser that was signed in holds it
+             * @enum {string}
+             */
+            kind?: "api" | "web";
             label?: string;
             /** Format: date-time */
             last_used?: string;
+            /** @description the token a web one was made with: it ends with it */
+            parent?: string;
             /** Format: date-time */
             revoked?: string;
             /** @description handle of the person */
@@ -2481,6 +2679,42 @@ export interface operations {
             };
         };
     };
+    "change-files": {
+        parameters: {
+            query?: {
+                /** @description base, head, seen (what you last looked at), or a commit; default base */
+                from?: string;
+                /** @description the same; default head */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangeDiff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "merge-change": {
         parameters: {
             query?: never;
@@ -2516,6 +2750,51 @@ export interface operations {
             };
         };
     };
+    "change-patches": {
+        parameters: {
+            query?: {
+                /** @description lines around a change */
+                context?: number;
+                /** @description of the list of files that the numbers are from: a conflict when it is another by now */
+                digest?: string;
+                /** @description numbers of the list of files: 1,2,5-9; default all. At most 200 files and 8 MiB are answered; the last object says what is next */
+                files?: string;
+                /** @description base, head, seen (what you last looked at), or a commit; default base */
+                from?: string;
+                /** @description the same; default head */
+                to?: string;
+                /** @description of one file: up to 16 MiB instead of 512 KiB */
+                whole?: boolean;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "reopen-change": {
         parameters: {
             query?: never;
@@ -2534,6 +2813,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-search": {
+        parameters: {
+            query: {
+                /** @description base, head, seen (what you last looked at), or a commit; default base */
+                from?: string;
+                q: string;
+                /** @description the same; default head */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiffHits"];
                 };
             };
             /** @description Error */
@@ -2918,6 +3234,97 @@ export interface operations {
                 content: {
                     "text/event-stream": string;
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Login"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Who"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-login-code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginCode"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    logout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
