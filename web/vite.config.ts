@@ -27,6 +27,8 @@ export default defineConfig({
     outDir: '../internal/surface/web/dist',
     emptyOutDir: true,
     target: 'es2023',
+    // light-dark(), layers and field-sizing are understood as they stand.
+    cssTarget: ['chrome123', 'firefox121', 'safari17.5'],
     manifest: 'manifest.json',
     // Nothing may come from a data: address, so nothing is inlined.
     assetsInlineLimit: 0,
