@@ -41,7 +41,7 @@ export function program(): string | undefined {
 }
 
 /** Starts the browser for a file of tests. */
-export function useBrowser() {
+export function startBrowser() {
   beforeAll(async () => {
     const path = program();
     if (!path) throw new Error('no Chromium; scripts/setup installs it');
@@ -57,7 +57,7 @@ export function useBrowser() {
 }
 
 export async function open(url: string, o: Open = {}): Promise<Watched> {
-  if (!browser) throw new Error('useBrowser() first');
+  if (!browser) throw new Error('startBrowser() first');
   const size = sizes[o.size ?? 'desk'];
   const context = await browser.newContext({
     viewport: size,

@@ -1,10 +1,10 @@
 import { afterAll, describe, test } from 'vitest';
 import { emptyInbox } from '../src/inbox/model';
-import { accessible, keepsItsFrame, open, type SizeName, shot, sizes, useBrowser } from './browser';
+import { accessible, keepsItsFrame, open, type SizeName, shot, sizes, startBrowser } from './browser';
 import type { StandIn } from './server';
 import { inboxOf, usual, world } from './world';
 
-useBrowser();
+startBrowser();
 
 // Each page in each state, in both themes and at three widths: nothing that the rules of accessibility name, nothing
 // that sticks out, no request elsewhere, no report of the policy. DRYDOCK_SHOTS=DIR keeps the pictures.

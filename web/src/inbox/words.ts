@@ -37,7 +37,7 @@ export const w = {
     placeholder: 'What should be done?',
     title: 'New task',
     environment: 'Environment',
-    choose: 'Choose an environment',
+    choose: 'Environment…',
     options: 'Options',
     blueprint: 'Blueprint',
     blueprintHelp: 'The steps that a session goes through. Empty: code-change.',
