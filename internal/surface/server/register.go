@@ -20,6 +20,7 @@ type route struct {
 	have             bool // the part it needs was given
 	stream           bool // writes its own answer, for as long as it likes
 	slow             bool // may take minutes
+	open             bool // nobody has to be known
 	content          map[string]*huma.MediaType
 }
 
@@ -44,6 +45,9 @@ func register[I, O any](s *Server, r route, h func(ctx context.Context, by core.
 			}
 			next(&statusMapper{humaContext: ctx})
 		}},
+	}
+	if r.open {
+		op.Security = []map[string][]string{{}}
 	}
 	if r.content != nil {
 		op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: r.content}}
