@@ -30,24 +30,31 @@ type Standing struct {
 // in one process, which commit and branch it sees, and what differs from it. A
 // process takes 15 to 25 ms in a sandbox, and a checkout starts two dozen.
 func (m *Machine) Stand(ctx context.Context, on Standing) (fresh []string, ok bool, err error) {
-	refs, ok := refsOf(on)
+	first, others, ok := refsOf(on)
 	if !ok || !m.ordinary(ctx) {
 		return nil, false, ctx.Err()
 	}
+	// Where it fails a name is taken by a directory, or the disk is full: git
+	// will say which.
+	if m.writeRefs(ctx, first).Wait() != nil {
+		return nil, false, ctx.Err()
+	}
+	beside := m.writeRefs(ctx, others)
+	seen, ok := m.look(ctx)
+	if beside.Wait() != nil || !ok || seen.commit != on.Commit || seen.branch != on.Branch || seen.differs {
+		return nil, false, ctx.Err()
+	}
+	return seen.fresh, true, nil
+}
+
+func (m *Machine) writeRefs(ctx context.Context, refs [][2]string) *errgroup.Group {
 	var all errgroup.Group
 	for _, ref := range refs {
 		all.Go(func() error {
 			return m.guest.WriteFile(ctx, path.Join(m.Workspace(), gitDir, ref[0]), 0o644, strings.NewReader(ref[1]+"\n"))
 		})
 	}
-	if all.Wait() != nil {
-		return nil, false, ctx.Err() // a name is taken by a directory, or the disk is full: git will say
-	}
-	seen, ok := m.look(ctx)
-	if !ok || seen.commit != on.Commit || seen.branch != on.Branch || seen.differs {
-		return nil, false, ctx.Err()
-	}
-	return seen.fresh, true, nil
+	return &all
 }
 
 const gitDir = ".git"
@@ -76,16 +83,18 @@ func (m *Machine) ordinary(ctx context.Context) bool {
 	return found["HEAD"] && found["refs"] && found["index"]
 }
 
-// refsOf are the files that refs are kept in, and what they hold.
-func refsOf(on Standing) ([][2]string, bool) {
+// refsOf are the files that refs are kept in, and what they hold: those that git
+// is asked about, and the others.
+func refsOf(on Standing) (first, others [][2]string, ok bool) {
 	if !isCommit(on.Commit) || gitcmd.CheckBranch(on.Branch) != nil {
-		return nil, false
+		return nil, nil, false
 	}
-	refs := [][2]string{{"HEAD", "ref: refs/heads/" + on.Branch}, {"refs/heads/" + on.Branch, on.Commit}, {placeRef, on.Commit}}
+	first = [][2]string{{"HEAD", "ref: refs/heads/" + on.Branch}, {"refs/heads/" + on.Branch, on.Commit}}
+	others = [][2]string{{placeRef, on.Commit}}
 	if on.Base == "" {
-		return refs, true
+		return first, others, true
 	}
-	return append(refs, [2]string{"refs/remotes/origin/" + on.Base, on.Commit}), gitcmd.CheckBranch(on.Base) == nil
+	return first, append(others, [2]string{"refs/remotes/origin/" + on.Base, on.Commit}), gitcmd.CheckBranch(on.Base) == nil
 }
 
 // view is what git says of a workspace.
