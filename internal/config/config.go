@@ -39,6 +39,7 @@ type Config struct {
 	MaxSnapshotAge Duration `yaml:"max_snapshot_age" doc:"a session that starts from an older snapshot of its environment says so; 0: any age is fine"`
 
 	Log      Log      `yaml:"log" doc:"what is logged, and how"`
+	Web      Web      `yaml:"web" doc:"how people's browsers reach the page"`
 	Limits   Limits   `yaml:"limits" doc:"of one sandbox, where its environment sets none"`
 	Running  Running  `yaml:"running" doc:"how much may run at once"`
 	Sessions Sessions `yaml:"sessions" doc:"whose sessions may run at once"`
@@ -61,6 +62,12 @@ type Config struct {
 type Log struct {
 	Level  string `yaml:"level" doc:"debug, info, warn or error" one:"debug,info,warn,error"`
 	Format string `yaml:"format" doc:"text or json" one:"text,json"`
+}
+
+// Web says how browsers reach the page.
+type Web struct {
+	PublicURL string `yaml:"public_url" doc:"address of the page where something in front of the daemon gives it another one (https://drydock.example.com); empty: only loopback names and the address itself"`
+	PlainHTTP bool   `yaml:"plain_http" doc:"people may sign in without TLS on hosts other than loopback: secrets can be read on the way"`
 }
 
 // Limits are the defaults of core.Limits.

@@ -13,7 +13,10 @@ import (
 // people gives the interface who holds which token.
 type people struct{ access *access.Service }
 
-var _ server.Tokens = people{}
+var (
+	_ server.Tokens   = people{}
+	_ server.Visitors = people{}
+)
 
 // Authenticate implements server.Tokens.
 func (p people) Authenticate(ctx context.Context, secret string) (core.Author, error) {
@@ -21,7 +24,7 @@ func (p people) Authenticate(ctx context.Context, secret string) (core.Author, e
 }
 
 func shownToken(t store.Token) api.Token {
-	return api.Token{ID: t.ID, User: t.User, Label: t.Label, Created: t.Created, LastUsed: t.LastUsed, Revoked: t.Revoked}
+	return api.Token{ID: t.ID, User: t.User, Kind: t.Kind, Parent: t.Parent, Label: t.Label, Created: t.Created, LastUsed: t.LastUsed, Revoked: t.Revoked}
 }
 
 // CreateToken implements server.Tokens.
@@ -54,4 +57,25 @@ func (p people) ListTokens(ctx context.Context, by core.Author, page core.Page) 
 // RevokeToken implements server.Tokens.
 func (p people) RevokeToken(ctx context.Context, by core.Author, id core.TokenID) error {
 	return p.access.Revoke(ctx, by, id)
+}
+
+// SignIn implements server.Visitors.
+func (p people) SignIn(ctx context.Context, secret, label string) (core.Author, string, error) {
+	return p.access.SignIn(ctx, secret, label)
+}
+
+// Visitor implements server.Visitors.
+func (p people) Visitor(ctx context.Context, secret string) (core.Author, error) {
+	return p.access.Visitor(ctx, secret)
+}
+
+// SignOut implements server.Visitors.
+func (p people) SignOut(ctx context.Context, secret string) error {
+	return p.access.SignOut(ctx, secret)
+}
+
+// LoginCode implements server.Visitors.
+func (p people) LoginCode(ctx context.Context, secret string) (api.LoginCode, error) {
+	code, expires, err := p.access.Code(ctx, secret)
+	return api.LoginCode{Code: code, Expires: expires}, err
 }

@@ -45,6 +45,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		Reruns: cfg.Proof.Reruns, NoPictures: !cfg.Proof.Pictures, Ranges: cfg.Network.Prefixes(), Allow: cfg.Network.Allow,
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}
+	opts.PublicURL, opts.PlainHTTP = cfg.Web.PublicURL, cfg.Web.PlainHTTP
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.No = http, https, no
 	opts.Images.Registry = image.Registry{Default: cfg.Images.DefaultRegistry, Insecure: cfg.Images.Insecure, Credentials: map[string]image.Credential{}}
 	opts.Images.DebianSources = cfg.Images.DebianSources

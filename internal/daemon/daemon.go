@@ -59,15 +59,18 @@ const shutdownTimeout = 60 * time.Second
 
 // Options of a daemon.
 type Options struct {
-	State   string // directory; made when missing
-	Listen  string // address of the interface
-	Runsc   string // path of runsc
-	Init    string // path of drydock-init
-	Driver  string // "runsc" (default) or "fake", which isolates nothing and is for tests
-	Version string
-	Environ []string // of the process: certificates, proxies
-	Log     *slog.Logger
-	Redact  func(string) string // removes secrets from text that is kept; may be nil
+	State  string // directory; made when missing
+	Listen string // address of the interface
+	// PublicURL and PlainHTTP are about browsers; see server.Options.
+	PublicURL string
+	PlainHTTP bool
+	Runsc     string // path of runsc
+	Init      string // path of drydock-init
+	Driver    string // "runsc" (default) or "fake", which isolates nothing and is for tests
+	Version   string
+	Environ   []string // of the process: certificates, proxies
+	Log       *slog.Logger
+	Redact    func(string) string // removes secrets from text that is kept; may be nil
 
 	Operator  core.Author               // who the token of the state directory belongs to
 	Providers map[string]model.Provider // by the name before the slash of a model

@@ -9,11 +9,19 @@ import (
 	"drydock/internal/core"
 )
 
+// What a token is for.
+const (
+	TokenAPI = "api" // a program sends it
+	TokenWeb = "web" // a browser holds it in a cookie
+)
+
 // Token lets a program act as a user. Only a hash of its secret is stored.
 type Token struct {
 	ID       core.TokenID `json:"id"`
 	Hash     string       `json:"-"`
 	User     string       `json:"user"` // handle
+	Kind     string       `json:"kind"`
+	Parent   core.TokenID `json:"parent,omitempty"` // that it was made with, and ends with
 	Label    string       `json:"label"`
 	Created  time.Time    `json:"created"`
 	LastUsed time.Time    `json:"last_used,omitzero"`
@@ -21,9 +29,9 @@ type Token struct {
 }
 
 var tokenTable = table[Token]{
-	name: "tokens", noun: "token", columns: "id, hash, handle, label, created, last_used, revoked",
+	name: "tokens", noun: "token", columns: "id, hash, handle, kind, parent, label, created, last_used, revoked",
 	fields: func(t *Token) []any {
-		return []any{&t.ID, &t.Hash, &t.User, &t.Label, stamp{&t.Created}, stamp{&t.LastUsed}, stamp{&t.Revoked}}
+		return []any{&t.ID, &t.Hash, &t.User, &t.Kind, &t.Parent, &t.Label, stamp{&t.Created}, stamp{&t.LastUsed}, stamp{&t.Revoked}}
 	},
 }
 
@@ -57,7 +65,8 @@ func (w Writer) TouchToken(ctx context.Context, id core.TokenID, at time.Time) e
 	})
 }
 
-// RevokeToken ends a token for good. A second call changes nothing.
+// RevokeToken ends a token for good, and those that were made with it. A second
+// call changes nothing.
 func (w Writer) RevokeToken(ctx context.Context, id core.TokenID) error {
 	return w.in(ctx, func(c conn) error {
 		_, err := tokenTable.update(ctx, c, id, func(t *Token) error {
@@ -66,6 +75,22 @@ func (w Writer) RevokeToken(ctx context.Context, id core.TokenID) error {
 			}
 			return nil
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		_, err = c.exec(ctx, `UPDATE tokens SET revoked = ? WHERE parent = ? AND parent <> '' AND revoked = 0`, nanos(now()), id)
+		return c.d.explain(ctx, "store.token", err, tokenTable.what(id))
+	})
+}
+
+// TrimWebTokens forgets web tokens of a user that ended or were last used
+// before a time, and all but the newest keep-1: one more is about to be made.
+func (w Writer) TrimWebTokens(ctx context.Context, user string, before time.Time, keep int) error {
+	return w.in(ctx, func(c conn) error {
+		_, err := c.exec(ctx, `DELETE FROM tokens WHERE handle = ? AND kind = ? AND (
+				revoked > 0 AND revoked < ? OR last_used < ? AND created < ?
+				OR id NOT IN (SELECT t.id FROM tokens t WHERE t.handle = ? AND t.kind = ? ORDER BY t.id DESC LIMIT ?))`,
+			user, TokenWeb, nanos(before), nanos(before), nanos(before), user, TokenWeb, keep-1)
+		return c.d.explain(ctx, "store.token", err, "web tokens of "+user)
 	})
 }

@@ -5,6 +5,10 @@
 // approve their own work.
 //
 // Only a hash of a secret is stored. All methods may be called at once.
+//
+// A person signs a browser in with a token or with a one-use code, and the
+// browser gets a secret of its own (kind web), which is no bearer token, ends
+// with the token it was made with, and expires when it is not used.
 package access
 
 import (
@@ -33,7 +37,8 @@ const touchEvery = time.Minute
 
 // Service answers who is who.
 type Service struct {
-	db *store.DB
+	db    *store.DB
+	codes codes
 }
 
 // New returns the service over a store.
@@ -75,24 +80,52 @@ func (s *Service) Bootstrap(ctx context.Context, file string, operator core.Auth
 // Authenticate finds the person behind a secret. An unknown and a revoked one
 // are the same: Unauthorized.
 func (s *Service) Authenticate(ctx context.Context, secret string) (core.Author, error) {
-	refused := core.E("access.authenticate", core.Unauthorized, nil, "the token is not valid").
-		WithHint("use the token of the state directory, or ask the operator for one (drydock token create)")
-	if !strings.HasPrefix(secret, secretPrefix) || len(secret) > 200 {
-		return core.Author{}, refused
-	}
-	t, err := s.db.TokenByHash(ctx, store.HashToken(secret))
-	if core.Is(err, core.NotFound) || err == nil && !t.Revoked.IsZero() {
-		return core.Author{}, refused
-	}
+	t, err := s.holder(ctx, secret)
 	if err != nil {
 		return core.Author{}, err
 	}
-	if time.Since(t.LastUsed) > touchEvery {
-		if err := s.db.TouchToken(ctx, t.ID, time.Now()); err != nil {
-			return core.Author{}, err
-		}
-	}
 	return s.db.User(ctx, t.User)
+}
+
+// holder finds the token of a program behind a secret.
+func (s *Service) holder(ctx context.Context, secret string) (store.Token, error) {
+	refused := core.E("access.authenticate", core.Unauthorized, nil, "the token is not valid").
+		WithHint("use the token of the state directory, or ask the operator for one (drydock token create)")
+	if !strings.HasPrefix(secret, secretPrefix) {
+		return store.Token{}, refused
+	}
+	return s.live(ctx, secret, store.TokenAPI, refused)
+}
+
+// live finds a token that is neither revoked nor of another kind.
+func (s *Service) live(ctx context.Context, secret, kind string, refused error) (store.Token, error) {
+	if len(secret) > maxSecret {
+		return store.Token{}, refused
+	}
+	t, err := s.db.TokenByHash(ctx, store.HashToken(secret))
+	if core.Is(err, core.NotFound) || err == nil && (!t.Revoked.IsZero() || t.Kind != kind) {
+		return store.Token{}, refused
+	}
+	if err != nil {
+		return store.Token{}, err
+	}
+	if kind == store.TokenWeb && time.Since(latest(t.Created, t.LastUsed)) > WebUnused {
+		return store.Token{}, refused
+	}
+	if time.Since(t.LastUsed) > touchEvery {
+		return t, s.db.TouchToken(ctx, t.ID, time.Now())
+	}
+	return t, nil
+}
+
+// maxSecret bounds what is looked at.
+const maxSecret = 200
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 var handleRE = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -132,7 +165,7 @@ func (s *Service) Create(ctx context.Context, by, who core.Author, label string)
 
 func (s *Service) create(ctx context.Context, handle, label string) (store.Token, string, error) {
 	secret := secretPrefix + strings.ToLower(rand.Text()+rand.Text())
-	t := store.Token{ID: core.NewTokenID(), Hash: store.HashToken(secret), User: handle, Label: label, Created: time.Now().UTC()}
+	t := store.Token{ID: core.NewTokenID(), Hash: store.HashToken(secret), User: handle, Kind: store.TokenAPI, Label: label, Created: time.Now().UTC()}
 	return t, secret, s.db.CreateToken(ctx, t)
 }
 
@@ -170,6 +203,7 @@ func (s *Service) Revoke(ctx context.Context, by core.Author, id core.TokenID) e
 	}
 	for _, t := range tokens {
 		if t.ID == id {
+			s.codes.forget(id)
 			return s.db.RevokeToken(ctx, id)
 		}
 	}

@@ -406,10 +406,24 @@ type CreatedToken struct {
 	Secret string `json:"secret"`
 }
 
-// Token is a bearer token without its secret.
+// Login signs a browser in.
+type Login struct {
+	Secret string `json:"secret" minLength:"1" maxLength:"200" doc:"a token, or a one-use code"`
+}
+
+// LoginCode is a one-use way in for a browser.
+type LoginCode struct {
+	URL     string    `json:"url,omitempty" doc:"of the page, where the configuration names one"`
+	Code    string    `json:"code" doc:"8 letters; case, spaces and dashes do not matter"`
+	Expires time.Time `json:"expires"`
+}
+
+// Token is a token without its secret.
 type Token struct {
 	ID       core.TokenID `json:"id"`
 	User     string       `json:"user" doc:"handle of the person"`
+	Kind     string       `json:"kind,omitempty" enum:"api,web" doc:"api: a program sends it; web: a browser that was signed in holds it"`
+	Parent   core.TokenID `json:"parent,omitempty" doc:"the token a web one was made with: it ends with it"`
 	Label    string       `json:"label,omitempty"`
 	Created  time.Time    `json:"created"`
 	LastUsed time.Time    `json:"last_used,omitzero"`

@@ -50,7 +50,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 handed over to a person,
 	}
 	add("work", a.newDemo(), a.newEnv(), a.newRun(), a.newSession(), a.newSelection())
 	add("review", a.newChange(), a.newEvidence(), a.newApproval())
-	add("run", a.newServe(), a.newDoctor(), a.newSnapshot(), a.newSandbox(), a.newCapacity(), a.newToken(), a.newUsage(), a.newBackup(), a.newConfig(), a.newVersion())
+	add("run", a.newServe(), a.newWeb(), a.newDoctor(), a.newSnapshot(), a.newSandbox(), a.newCapacity(), a.newToken(), a.newUsage(), a.newBackup(), a.newConfig(), a.newVersion())
 	return root
 }
 

@@ -57,13 +57,13 @@ func (a *app) newTokenList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return list(a, items, "No tokens.", a.table([]string{"TOKEN", "PERSON", "LABEL", "CREATED", "LAST USED", "REVOKED"}, 2),
+			return list(a, items, "No tokens.", a.table([]string{"TOKEN", "PERSON", "KIND", "LABEL", "CREATED", "LAST USED", "REVOKED"}, 3),
 				func(t api.Token) []string {
 					revoked := ""
 					if !t.Revoked.IsZero() {
 						revoked = a.ago(t.Revoked)
 					}
-					return []string{string(t.ID), t.User, t.Label, a.ago(t.Created), a.ago(t.LastUsed), revoked}
+					return []string{string(t.ID), t.User, t.Kind, t.Label, a.ago(t.Created), a.ago(t.LastUsed), revoked}
 				})
 		}),
 	}

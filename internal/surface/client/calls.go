@@ -360,3 +360,9 @@ func (c *Client) Usage(ctx context.Context, by string, since time.Time) (api.Usa
 	}
 	return get[api.UsageReport](ctx, c, "/usage", q)
 }
+
+// LoginCode makes a one-use code that signs a browser in as the holder of the
+// client's token.
+func (c *Client) LoginCode(ctx context.Context) (api.LoginCode, error) {
+	return post[api.LoginCode](ctx, c, "/login-codes", nil)
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // wrap puts around everything what every request passes: recovery, headers,
-// the refusal of cross-origin writes, one line in the log.
+// the refusal of foreign hosts and of cross-origin writes, one line in the log.
 func (s *Server) wrap(h http.Handler) http.Handler {
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,10 +31,11 @@ func (s *Server) wrap(h http.Handler) http.Handler {
 			s.log.DebugContext(ctx, "request", "method", r.Method, "path", r.URL.Path,
 				"status", sw.status, "dur", time.Since(start))
 		}()
-		head := sw.Header()
-		head.Set("X-Content-Type-Options", "nosniff")
-		head.Set("Referrer-Policy", "no-referrer")
-		head.Set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'")
+		secure(sw.Header())
+		if !s.hosts.knows(r) {
+			s.writeForeignHost(sw, r)
+			return
+		}
 		h.ServeHTTP(sw, r)
 	})
 }
@@ -84,28 +85,18 @@ func authorOf(ctx context.Context) core.Author {
 	return a
 }
 
-// A form says how a client may carry its token.
+// A form says how a client may carry its secret.
 type form int
 
 const (
-	bearerOnly    form = iota
-	bearerOrBasic      // git sends passwords, so the token is the password
+	bearerOnly     form = iota
+	bearerOrBasic       // git sends passwords, so the token is the password
+	bearerOrCookie      // the page has a cookie; a program has a token
 )
 
 func (s *Server) authenticated(f form, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secret := bearer(r.Header.Get("Authorization"))
-		if secret == "" && f == bearerOrBasic {
-			_, secret, _ = r.BasicAuth()
-		}
-		var err error
-		var who core.Author
-		if secret == "" {
-			err = core.E("server.auth", core.Unauthorized, nil, "no token in the request").
-				WithHint("send the header: Authorization: Bearer TOKEN (the first token is in the file token of the state directory)")
-		} else if who, err = s.deps.Tokens.Authenticate(r.Context(), secret); err == nil && who.Handle == "" {
-			err = core.E("server.auth", core.Unauthorized, nil, "the token belongs to nobody")
-		}
+		who, err := s.who(f, r)
 		if err != nil {
 			if core.Is(err, core.Unauthorized) {
 				scheme := `Bearer realm="drydock"`
@@ -119,6 +110,35 @@ func (s *Server) authenticated(f form, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), authorKey{}, who)))
 	})
+}
+
+// who finds the person behind a request. A token wins: with one, a cookie
+// counts for nothing.
+func (s *Server) who(f form, r *http.Request) (core.Author, error) {
+	secret := bearer(r.Header.Get("Authorization"))
+	if secret == "" && f == bearerOrBasic {
+		_, secret, _ = r.BasicAuth()
+	}
+	if secret == "" && f == bearerOrCookie && s.deps.Visitors != nil && r.Header.Get("Authorization") == "" {
+		if cookie, err := s.cookie(r); cookie != "" || err != nil {
+			if err != nil {
+				return core.Author{}, err
+			}
+			if err := s.mayUseCookie(r); err != nil {
+				return core.Author{}, err
+			}
+			return s.deps.Visitors.Visitor(r.Context(), cookie)
+		}
+	}
+	if secret == "" {
+		return core.Author{}, core.E("server.auth", core.Unauthorized, nil, "no token in the request").
+			WithHint("send the header: Authorization: Bearer TOKEN (the first token is in the file token of the state directory)")
+	}
+	who, err := s.deps.Tokens.Authenticate(r.Context(), secret)
+	if err == nil && who.Handle == "" {
+		err = core.E("server.auth", core.Unauthorized, nil, "the token belongs to nobody")
+	}
+	return who, err
 }
 
 func bearer(header string) string {

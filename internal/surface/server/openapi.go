@@ -28,10 +28,13 @@ func (s *Server) describe() {
 				Description: "Background coding agents. Errors have code, message and hint; lists have items and next; durations are in nanoseconds, money in millionths of a US dollar.",
 			},
 			Components: &huma.Components{
-				Schemas:         registry,
-				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
+				Schemas: registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token":   {Type: "http", Scheme: "bearer"},
+					"browser": {Type: "apiKey", In: "cookie", Name: secureCookie, Description: "of POST /login; only for the page itself: same origin, and JSON where something changes"},
+				},
 			},
-			Security: []map[string][]string{{"token": {}}},
+			Security: []map[string][]string{{"token": {}}, {"browser": {}}},
 		},
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat:                "application/json",

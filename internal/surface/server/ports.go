@@ -19,6 +19,7 @@ type Deps struct {
 	Log    *slog.Logger
 	Tokens Tokens
 
+	Visitors     Visitors
 	Sessions     Sessions
 	Prompts      Prompts
 	Steering     Steering
@@ -45,8 +46,26 @@ type Deps struct {
 	Git func(by core.Author) http.Handler
 	// Metrics is mounted at /metrics.
 	Metrics http.Handler
-	// Web is the built page, mounted at /; nil says that there is none.
-	Web http.Handler
+	// Web is the page; default the one that is built into the program.
+	Web Page
+}
+
+// Page is the built page. Serve answers a GET or HEAD of one of its files or
+// routes; snapshot, which may be nil, is JSON that the page starts with.
+type Page interface {
+	Build() string // a digest of all its files
+	Has(path string) bool
+	Serve(w http.ResponseWriter, r *http.Request, snapshot []byte)
+}
+
+// Visitors are people with a browser. SignIn takes a token or a one-use code
+// and makes a secret for the browser's cookie, which is no bearer token.
+type Visitors interface {
+	SignIn(ctx context.Context, secret, label string) (core.Author, string, error)
+	Visitor(ctx context.Context, secret string) (core.Author, error)
+	SignOut(ctx context.Context, secret string) error
+	// LoginCode makes a code for the holder of a token.
+	LoginCode(ctx context.Context, secret string) (api.LoginCode, error)
 }
 
 // Tokens knows who holds which secret. Authenticate of an unknown or revoked

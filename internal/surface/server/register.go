@@ -20,6 +20,7 @@ type route struct {
 	have             bool // the part it needs was given
 	stream           bool // writes its own answer, for as long as it likes
 	slow             bool // may take minutes
+	open             bool // nobody has to be known
 	content          map[string]*huma.MediaType
 }
 
@@ -44,6 +45,9 @@ func register[I, O any](s *Server, r route, h func(ctx context.Context, by core.
 			}
 			next(&statusMapper{humaContext: ctx})
 		}},
+	}
+	if r.open {
+		op.Security = []map[string][]string{{}}
 	}
 	if r.content != nil {
 		op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: r.content}}
@@ -119,6 +123,15 @@ type (
 func (p PageIn) page() core.Page { return core.Page{Limit: p.Limit, Cursor: p.Cursor} }
 
 func ok[T any](v T) *out[T] { return &out[T]{Body: v} }
+
+// withID runs f with the parsed identifier.
+func withID[ID ~string, O any](prefix, raw string, f func(ID) (*O, error)) (*O, error) {
+	id, err := core.ParseID[ID](prefix, raw)
+	if err != nil {
+		return nil, err
+	}
+	return f(id)
+}
 
 // listOf makes a page; items is never null.
 func listOf[T any](items []T, next string) *out[api.List[T]] {

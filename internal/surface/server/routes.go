@@ -10,6 +10,7 @@ import (
 
 func (s *Server) routes() {
 	s.miscRoutes()
+	s.loginRoutes()
 	s.sessionRoutes()
 	s.promptRoutes()
 	s.selectionRoutes()

@@ -13,6 +13,7 @@ import (
 
 	"drydock/internal/core"
 	"drydock/internal/surface/api"
+	"drydock/internal/surface/web"
 )
 
 // Options are the settings of a Server; zero means the default.
@@ -22,6 +23,12 @@ type Options struct {
 	Heartbeat time.Duration // between comments of an idle stream; default 15 s
 	Grace     time.Duration // for requests under way when Serve ends; default 10 s
 	MaxDiff   int           // bytes of a diff; default 4 MiB
+
+	// PublicURL is where people reach the page when something in front of the
+	// daemon gives it another address (https://drydock.example.com).
+	PublicURL string
+	// PlainHTTP lets people sign in without TLS on hosts other than loopback.
+	PlainHTTP bool
 }
 
 func (o Options) withDefaults() Options {
@@ -51,6 +58,9 @@ type Server struct {
 	mux     *http.ServeMux // of the described interface alone
 	doc     []byte         // the OpenAPI document
 	handler http.Handler
+	page    Page
+	hosts   hosts
+	tries   tries
 	closing chan struct{} // closed when Serve ends: every stream ends
 	close   func()
 }
@@ -64,6 +74,15 @@ func New(deps Deps, opts Options) (*Server, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{deps: deps, opts: opts.withDefaults(), log: deps.Log, mux: http.NewServeMux()}
+	var err error
+	if s.hosts, err = newHosts(opts.PublicURL); err != nil {
+		return nil, err
+	}
+	if s.page = deps.Web; s.page == nil {
+		if s.page, err = web.Embedded(); err != nil {
+			return nil, err
+		}
+	}
 	s.closing = make(chan struct{})
 	s.close = sync.OnceFunc(func() { close(s.closing) })
 	s.describe()
@@ -119,18 +138,23 @@ func (s *Server) root() http.Handler {
 		_, _ = w.Write([]byte("{\"status\":\"ok\"}\n"))
 	})
 	root.HandleFunc("GET "+openAPIPath, s.serveOpenAPI)
-	root.Handle(api.Prefix+"/", s.authenticated(bearerOnly, strictQuery(http.HandlerFunc(s.serveAPI))))
+	apiHandler := strictQuery(http.HandlerFunc(s.serveAPI))
+	root.Handle(api.Prefix+"/", s.visited(s.authenticated(bearerOrCookie, apiHandler)))
+	root.Handle("POST "+loginPath, s.visited(apiHandler)) // nobody yet
 	if s.deps.Git != nil {
 		root.Handle("/git/", s.authenticated(bearerOrBasic, http.HandlerFunc(s.serveGit)))
 	}
 	if s.deps.Metrics != nil {
 		root.Handle("GET /metrics", s.authenticated(bearerOnly, s.deps.Metrics))
 	}
-	if s.deps.Web != nil {
-		root.Handle("/", s.deps.Web)
-	} else {
-		root.HandleFunc("GET /{$}", placeholder)
-	}
+	miss := jsonMisses(http.NewServeMux())
+	root.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || !s.page.Has(r.URL.Path) {
+			miss.ServeHTTP(w, r)
+			return
+		}
+		s.page.Serve(w, r, s.snapshot(r))
+	})
 	return jsonMisses(root)
 }
 
@@ -141,16 +165,4 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	http.StripPrefix("/git", s.deps.Git(authorOf(r.Context()))).ServeHTTP(w, r)
-}
-
-func placeholder(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(`<!doctype html>
-<meta charset="utf-8"><title>Drydock</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}code{background:#eee;padding:.1em .3em}</style>
-<h1>Drydock</h1>
-<p>The daemon is running. The web page is not built into this binary.</p>
-<p>Use the command line: <code>drydock session list</code>, <code>drydock run -e ENV "task"</code>.
-The interface is described at <a href="` + openAPIPath + `">` + openAPIPath + `</a>.</p>
-`))
 }

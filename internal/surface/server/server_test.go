@@ -125,7 +125,7 @@ func TestOnlyWhatIsMeantToBeOpenIsOpen(t *testing.T) {
 	}
 	for _, p := range paths {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
-			if p == "/metrics" && method != "GET" {
+			if p == "/metrics" && method != "GET" || p == "/api/v1/login" && method == "POST" {
 				continue
 			}
 			for _, auth := range []string{"", "Bearer wrong", "Basic YWxpY2U6d3Jvbmc=", "Bearer", "Bearer  "} {

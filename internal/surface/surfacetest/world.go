@@ -62,6 +62,7 @@ type World struct {
 	tokens     map[string]api.CreatedToken
 	selections []core.Selection
 	users      map[string]core.Author
+	browsers   map[string]string // handle by secret
 	evidence   map[core.EvidenceID][]byte
 	blobs      map[string][]byte
 	logs       map[string][]core.Event
@@ -79,13 +80,13 @@ func New(t testing.TB) *World {
 	w := &World{
 		now: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), ids: map[string]int{}, logs: map[string][]core.Event{},
 		tokens: map[string]api.CreatedToken{}, users: map[string]core.Author{"alice": alice, "bob": bob},
-		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, wake: make(chan struct{}),
+		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, wake: make(chan struct{}),
 		stops: map[core.SessionID]context.CancelCauseFunc{}, clientIDs: map[string]core.PromptID{},
 	}
 	w.Script = Play
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.tokens[AliceToken] = api.CreatedToken{Token: api.Token{ID: core.TokenID(w.id("tok_")), User: "alice", Label: "first", Created: w.now}}
-	w.tokens[BobToken] = api.CreatedToken{Token: api.Token{ID: core.TokenID(w.id("tok_")), User: "bob", Created: w.now}}
+	w.tokens[AliceToken] = api.CreatedToken{Token: api.Token{ID: core.TokenID(w.id("tok_")), User: "alice", Kind: "api", Label: "first", Created: w.now}}
+	w.tokens[BobToken] = api.CreatedToken{Token: api.Token{ID: core.TokenID(w.id("tok_")), User: "bob", Kind: "api", Created: w.now}}
 	snap := core.SnapshotID(w.id("snp_"))
 	env := core.Environment{
 		ID: core.EnvironmentID(w.id("env_")), Name: "shop", Source: "https://git.example.com/team/shop", DefaultBranch: "main",
@@ -106,7 +107,7 @@ func (w *World) Close() {
 // Deps are the world as the server wants it.
 func (w *World) Deps() server.Deps {
 	return server.Deps{
-		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
+		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Visitors: visitors{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
 		Workspaces: sessions{w}, Terminals: sessions{w}, Events: w, Environments: environments{w}, Snapshots: snapshots{w},
 		Sandboxes: sandboxes{w}, Capacity: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
 		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w},
