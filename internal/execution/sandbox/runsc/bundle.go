@@ -187,7 +187,7 @@ func (d *Driver) prepareRoot(p paths, spec sandbox.Spec, net core.Attachment) er
 
 // etc are the files that drydock-init would write otherwise. Programs in a
 // memory image may hold some of them open: those that it finds as they were.
-func etc(spec sandbox.Spec, net sandbox.Attachment) []guest.SetupFile {
+func etc(spec sandbox.Spec, net core.Attachment) []guest.SetupFile {
 	s := guest.Setup{Hostname: spec.Hostname, Machine: spec.Machine}
 	if net.Resolver.IsValid() {
 		s.Resolver = net.Resolver.String()
