@@ -72,8 +72,8 @@ type ThreadAnswer struct {
 	Patch  string `json:"patch,omitempty"` // what it did there; at most 4 KiB
 }
 
-// SendNotes makes comments of all that somebody has written.
-type SendNotes struct {
+// Sending makes comments of all that somebody has written.
+type Sending struct {
 	To       string // agent, people
 	Note     string // stands above the comments
 	ClientID string // the same one again answers with what the first sent

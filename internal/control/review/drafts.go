@@ -77,7 +77,7 @@ type sent struct {
 
 // Send makes comments of all drafts of a person, and one prompt of them when
 // they are for the agent: all of it in one transaction, once per client id.
-func (s *Service) Send(ctx context.Context, id core.ChangeID, by core.Author, req core.SendNotes) (core.SentNotes, error) {
+func (s *Service) Send(ctx context.Context, id core.ChangeID, by core.Author, req core.Sending) (core.SentNotes, error) {
 	const op = "review.send"
 	if req.To != "agent" && req.To != "people" {
 		return core.SentNotes{}, core.E(op, core.Invalid, nil, "drafts go to the agent or to people, not to %q", clip(req.To, 40))
@@ -163,7 +163,7 @@ func again(ctx context.Context, tx *store.Tx, e store.Effect) (core.SentNotes, e
 	return out, nil
 }
 
-func (s *Service) send(ctx context.Context, tx *store.Tx, c core.Change, by core.Author, req core.SendNotes, key string) (core.SentNotes, func(), error) {
+func (s *Service) send(ctx context.Context, tx *store.Tx, c core.Change, by core.Author, req core.Sending, key string) (core.SentNotes, func(), error) {
 	out := core.SentNotes{Comments: []core.Comment{}}
 	notes, err := tx.Notes(ctx, c.ID, by.Handle)
 	if err != nil {

@@ -153,7 +153,7 @@ func TestDraftsBecomeOnePrompt(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 
-	send := core.SendNotes{To: "agent", Note: "Please look again.", ClientID: "send-1"}
+	send := core.Sending{To: "agent", Note: "Please look again.", ClientID: "send-1"}
 	var group sync.WaitGroup
 	results := make([]core.SentNotes, 4)
 	for i := range results {
@@ -204,13 +204,13 @@ func TestDraftsBecomeOnePrompt(t *testing.T) {
 	if got := w.threads(cy); len(got) != 4 || got[3].State != core.ThreadDraft {
 		t.Errorf("cy sees %+v", got)
 	}
-	_, err = w.svc.Send(t.Context(), w.change.ID, bo, core.SendNotes{To: "agent", ClientID: "send-2"})
+	_, err = w.svc.Send(t.Context(), w.change.ID, bo, core.Sending{To: "agent", ClientID: "send-2"})
 	w.want(err, core.Conflict, "no drafts")
-	for _, bad := range []core.SendNotes{{To: "all", ClientID: "x"}, {To: "people"}, {To: "people", ClientID: "x", Note: "\x00"}} {
+	for _, bad := range []core.Sending{{To: "all", ClientID: "x"}, {To: "people"}, {To: "people", ClientID: "x", Note: "\x00"}} {
 		_, err := w.svc.Send(t.Context(), w.change.ID, cy, bad)
 		w.want(err, core.Invalid)
 	}
-	if _, err := w.svc.Send(t.Context(), w.change.ID, cy, core.SendNotes{To: "people", ClientID: "x"}); err != nil {
+	if _, err := w.svc.Send(t.Context(), w.change.ID, cy, core.Sending{To: "people", ClientID: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if prompts, _ := w.db.Prompts(t.Context(), w.session); len(prompts) != 1 {
@@ -228,7 +228,7 @@ func TestSendIsAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := w.said()
-	_, err := w.svc.Send(t.Context(), w.change.ID, bo, core.SendNotes{To: "agent", ClientID: "1"})
+	_, err := w.svc.Send(t.Context(), w.change.ID, bo, core.Sending{To: "agent", ClientID: "1"})
 	w.want(err, core.Conflict, "archived")
 	comments, _ := w.db.Comments(t.Context(), w.change.ID)
 	if notes, _ := w.svc.Notes(t.Context(), w.change.ID, bo); len(notes) != 1 || len(comments) != 0 || w.said() != before {
@@ -242,7 +242,7 @@ func TestThreadsAreAnsweredAndResolved(t *testing.T) {
 	w.open()
 	w.draft(bo, core.Anchor{Path: "a.go", Line: 5}, "why five", "")
 	w.draft(bo, core.Anchor{Path: "a.go", Line: 20}, "why twenty", "")
-	out, err := w.svc.Send(t.Context(), w.change.ID, bo, core.SendNotes{To: "agent", ClientID: "1"})
+	out, err := w.svc.Send(t.Context(), w.change.ID, bo, core.Sending{To: "agent", ClientID: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestHandBack(t *testing.T) {
 	w.tree.Commit(ana, "fix", map[string]string{"a.go": "b\n"})
 	w.open()
 	w.draft(bo, core.Anchor{Path: "a.go", Line: 1}, "why b", "")
-	if _, err := w.svc.Send(t.Context(), w.change.ID, bo, core.SendNotes{To: "people", ClientID: "1"}); err != nil {
+	if _, err := w.svc.Send(t.Context(), w.change.ID, bo, core.Sending{To: "people", ClientID: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

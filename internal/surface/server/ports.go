@@ -36,6 +36,7 @@ type Deps struct {
 	Changes      Changes
 	Review       Review
 	Reading      Reading
+	Discussion   Discussion
 	Approvals    Approvals
 	Evidence     Evidence
 	Blobs        Blobs
@@ -228,6 +229,28 @@ type Reading interface {
 	Files(ctx context.Context, id core.ChangeID, by core.Author, r core.DiffRange) (core.ChangeDiff, error)
 	Patches(ctx context.Context, id core.ChangeID, by core.Author, req core.PatchRequest) (core.Patches, error)
 	Search(ctx context.Context, id core.ChangeID, by core.Author, r core.DiffRange, query string) (core.DiffHits, error)
+	SetViewed(ctx context.Context, id core.ChangeID, by core.Author, mark core.ViewedMark) error
+	SetSeen(ctx context.Context, id core.ChangeID, by core.Author, head string) error
+
+	// Page is all that is shown at once; Cases are those of one check, kept ones
+	// too.
+	Page(ctx context.Context, id core.ChangeID, by core.Author, allCases bool) (core.ChangePage, error)
+	Cases(ctx context.Context, id core.ChangeID, check, class string, page core.Page) (core.PageCases, error)
+}
+
+// Discussion is what people say about a change. Drafts are their author's;
+// Send makes comments of all of them, and one prompt when they are for the
+// agent.
+type Discussion interface {
+	Threads(ctx context.Context, id core.ChangeID, by core.Author) ([]core.Thread, error)
+	Resolve(ctx context.Context, id core.ThreadID, by core.Author, resolved bool) (core.Thread, error)
+	Reply(ctx context.Context, id core.ThreadID, by core.Author, body, clientID string) (core.Comment, error)
+	Notes(ctx context.Context, id core.ChangeID, by core.Author) ([]core.Note, error)
+	Write(ctx context.Context, id core.ChangeID, by core.Author, anchor core.Anchor, body, clientID string) (core.Note, error)
+	Rewrite(ctx context.Context, id core.ChangeID, note core.NoteID, by core.Author, body string) (core.Note, error)
+	Discard(ctx context.Context, id core.ChangeID, note core.NoteID, by core.Author) error
+	Send(ctx context.Context, id core.ChangeID, by core.Author, req core.Sending) (core.SentNotes, error)
+	HandBack(ctx context.Context, id core.ChangeID, by core.Author, note, clientID string) (core.Prompt, error)
 }
 
 // ApprovalFilter narrows a list of approvals.

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"drydock/internal/core"
+	"drydock/internal/surface/api"
 )
 
 // RangeIn says what is compared.
@@ -37,6 +38,50 @@ func (s *Server) readingRoutes() {
 	const tag = "changes"
 	reading := s.deps.Reading
 	have := reading != nil
+	register(s, route{id: "change-page", method: "GET", path: "/changes/{id}/page", tag: tag, have: have, summary: "Everything that the page of a change shows at once"},
+		func(ctx context.Context, by core.Author, in *struct {
+			IDIn
+			Cases string `query:"cases" enum:"all" doc:"all: also cases that were green before and after"`
+		},
+		) (*out[core.ChangePage], error) {
+			return withChange(ctx, s, in.ID, func(id core.ChangeID) (*out[core.ChangePage], error) {
+				v, err := reading.Page(ctx, id, by, in.Cases == "all")
+				return ok(v), err
+			})
+		})
+	register(s, route{id: "change-cases", method: "GET", path: "/changes/{id}/checks/{check}/cases", tag: tag, have: have, summary: "Cases of one check, kept ones too"},
+		func(ctx context.Context, _ core.Author, in *struct {
+			IDIn
+			PageIn
+			Check string `path:"check" maxLength:"200"`
+			Class string `query:"class" enum:"fixed,broken,still_red,new,gone,flaky,changed,skipped,still_skipped,kept"`
+		},
+		) (*out[api.List[core.PageCase]], error) {
+			return withChange(ctx, s, in.ID, func(id core.ChangeID) (*out[api.List[core.PageCase]], error) {
+				v, err := reading.Cases(ctx, id, in.Check, in.Class, in.page())
+				return listOf(v.Items, v.Next), err
+			})
+		})
+	register(s, route{id: "mark-viewed", method: "PUT", path: "/changes/{id}/viewed", tag: tag, have: have, status: 204, summary: "Mark a file as looked at, by you; the mark belongs to its content"},
+		func(ctx context.Context, by core.Author, in *struct {
+			IDIn
+			Body api.MarkViewed
+		},
+		) (*none, error) {
+			return withChange(ctx, s, in.ID, func(id core.ChangeID) (*none, error) {
+				return nil, reading.SetViewed(ctx, id, by, core.ViewedMark{Path: in.Body.Name(), Blob: in.Body.Blob, Viewed: in.Body.Viewed})
+			})
+		})
+	register(s, route{id: "mark-seen", method: "PUT", path: "/changes/{id}/seen", tag: tag, have: have, status: 204, summary: "Remember the head that you have looked at"},
+		func(ctx context.Context, by core.Author, in *struct {
+			IDIn
+			Body api.MarkSeen
+		},
+		) (*none, error) {
+			return withChange(ctx, s, in.ID, func(id core.ChangeID) (*none, error) {
+				return nil, reading.SetSeen(ctx, id, by, in.Body.Head)
+			})
+		})
 	register(s, route{id: "change-files", method: "GET", path: "/changes/{id}/files", tag: tag, have: have, summary: "Files that differ, in reading order"},
 		func(ctx context.Context, by core.Author, in *struct {
 			IDIn

@@ -20,6 +20,7 @@ func (s *Server) routes() {
 	s.changeRoutes()
 	s.reviewRoutes()
 	s.readingRoutes()
+	s.discussionRoutes()
 	s.evidenceRoutes()
 }
 

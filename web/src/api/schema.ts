@@ -205,6 +205,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/checks/{check}/cases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Cases of one check, kept ones too */
+        get: operations["change-cases"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/close": {
         parameters: {
             query?: never;
@@ -256,6 +273,59 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Comments that you are writing */
+        get: operations["list-change-drafts"];
+        put?: never;
+        /** Keep a comment that you are writing; nobody else sees it */
+        post: operations["create-change-draft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/drafts/{draft}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Throw a draft of yours away */
+        delete: operations["remove-change-draft"];
+        options?: never;
+        head?: never;
+        /** Change a draft of yours */
+        patch: operations["edit-change-draft"];
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/drafts/send": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make comments of all your drafts; for the agent they are one prompt */
+        post: operations["send-change-drafts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/files": {
         parameters: {
             query?: never;
@@ -273,6 +343,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/hand-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give a change back to the agent, as a prompt */
+        post: operations["hand-back"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/merge": {
         parameters: {
             query?: never;
@@ -284,6 +371,23 @@ export type paths = {
         put?: never;
         /** Merge a change */
         post: operations["merge-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Everything that the page of a change shows at once */
+        get: operations["change-page"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -334,6 +438,57 @@ export type paths = {
         /** Search the lines of a change's patches */
         get: operations["change-search"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/seen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Remember the head that you have looked at */
+        put: operations["mark-seen"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was said about a change, where it stands now, and your drafts */
+        get: operations["change-threads"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/viewed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Mark a file as looked at, by you; the mark belongs to its content */
+        put: operations["mark-viewed"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1028,6 +1183,40 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/threads/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Resolve a thread, or open it again */
+        put: operations["set-thread"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/threads/{id}/comments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer in a thread */
+        post: operations["reply-thread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -1101,6 +1290,27 @@ export type paths = {
 export type webhooks = Record<string, never>;
 export type components = {
     schemas: {
+        Anchor: {
+            base?: string;
+            /** Format: int64 */
+            end_line?: number;
+            head: string;
+            hunk?: string;
+            /** Format: int64 */
+            line?: number;
+            path?: string;
+            raw?: string;
+            /** @enum {string} */
+            side?: "old" | "new";
+        };
+        AnchorNow: {
+            /** Format: int64 */
+            end_line?: number;
+            /** Format: int64 */
+            line: number;
+            path?: string;
+            raw?: string;
+        };
         Answer: {
             note?: string;
         };
@@ -1305,6 +1515,21 @@ export type components = {
             /** Format: int64 */
             removed: number;
             to: string;
+        };
+        ChangePage: {
+            actions: string[];
+            approvals: components["schemas"]["ChangeApproval"][];
+            change: components["schemas"]["Change"];
+            checks: components["schemas"]["PageCheck"][];
+            commits: components["schemas"]["PageCommit"][];
+            environment?: components["schemas"]["PageEnvironment"];
+            files: components["schemas"]["PageFiles"];
+            me: components["schemas"]["PageMe"];
+            meaning: components["schemas"]["PageMeaning"][];
+            pictures: components["schemas"]["PagePicture"][];
+            session?: components["schemas"]["PageSession"];
+            threads: components["schemas"]["PageThreads"];
+            verdict: components["schemas"]["PageVerdict"];
         };
         Collected: {
             /**
@@ -1654,6 +1879,11 @@ export type components = {
             state: string;
             why?: string;
         };
+        HandBack: {
+            /** @description the client's own id: a retry with it is not a second prompt */
+            client_id?: string;
+            note: string;
+        };
         Kept: {
             /** @description who needs its files */
             by: string[];
@@ -1736,6 +1966,16 @@ export type components = {
             /** @description cursor of the next page */
             next?: string;
         };
+        ListNote: {
+            items: components["schemas"]["Note"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListPageCase: {
+            items: components["schemas"]["PageCase"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
         ListPrompt: {
             items: components["schemas"]["Prompt"][];
             /** @description cursor of the next page */
@@ -1766,6 +2006,11 @@ export type components = {
             /** @description cursor of the next page */
             next?: string;
         };
+        ListThread: {
+            items: components["schemas"]["Thread"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
         ListToken: {
             items: components["schemas"]["Token"][];
             /** @description cursor of the next page */
@@ -1782,6 +2027,17 @@ export type components = {
             expires: string;
             /** @description of the page, where the configuration names one */
             url?: string;
+        };
+        MarkSeen: {
+            head: string;
+        };
+        MarkViewed: {
+            /** @description new_blob of the list of files; empty for a deleted file */
+            blob?: string;
+            path: string;
+            /** @description of the list of files, where there is one */
+            raw?: string;
+            viewed: boolean;
         };
         MemoryImage: {
             /** Format: int64 */
@@ -1811,6 +2067,157 @@ export type components = {
              */
             position: number;
         };
+        Note: {
+            anchor: components["schemas"]["Anchor"];
+            body: string;
+            change: string;
+            client_id?: string;
+            /** Format: date-time */
+            created: string;
+            id: string;
+            /** Format: date-time */
+            updated: string;
+        };
+        PageAt: {
+            digest: string;
+            /** Format: int64 */
+            line: number;
+        };
+        PageCase: {
+            at?: components["schemas"]["PageAt"];
+            cells: {
+                [key: string]: string;
+            };
+            /** @enum {string} */
+            class: "fixed" | "broken" | "still_red" | "new" | "gone" | "flaky" | "changed" | "skipped" | "still_skipped" | "kept";
+            id: string;
+            message?: string;
+            name: string;
+            note?: string;
+            suite?: string;
+            weak?: boolean;
+        };
+        PageCell: {
+            cached?: boolean;
+            /** Format: int64 */
+            duration_ns: number;
+            /** Format: int64 */
+            exit_code: number;
+            /** Format: int64 */
+            failed: number;
+            log?: components["schemas"]["PageFile"];
+            /** Format: int64 */
+            passed: number;
+            /** @enum {string} */
+            result: "green" | "red" | "died" | "timed_out";
+            /** Format: int64 */
+            skipped: number;
+        };
+        PageCheck: {
+            cases: components["schemas"]["PageCase"][];
+            cells: {
+                [key: string]: components["schemas"]["PageCell"];
+            };
+            check: string;
+            counts: {
+                [key: string]: number;
+            };
+            /** Format: int64 */
+            kept: number;
+            /** Format: int64 */
+            more?: number;
+            optional?: boolean;
+        };
+        PageCommit: {
+            author: string;
+            id: string;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+        };
+        PageDifference: {
+            digest?: string;
+            /** Format: double */
+            noise: number;
+            /** Format: double */
+            share: number;
+        };
+        PageEnvironment: {
+            id: string;
+            name: string;
+        };
+        PageFile: {
+            digest: string;
+            /** Format: int64 */
+            size: number;
+        };
+        PageFiles: {
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            count: number;
+            digest: string;
+            /** Format: int64 */
+            removed: number;
+        };
+        PageImage: {
+            digest: string;
+            /** Format: int64 */
+            height: number;
+            /** Format: int64 */
+            width: number;
+        };
+        PageMe: {
+            approved: boolean;
+            author_of_prompt: boolean;
+            may_approve: boolean;
+            may_merge: boolean;
+            seen?: components["schemas"]["SeenMark"];
+            why_not?: string;
+            why_not_merge?: string;
+        };
+        PageMeaning: {
+            kind: string;
+            /** Format: int64 */
+            line?: number;
+            new?: string;
+            old?: string;
+            path?: string;
+            /** @enum {string} */
+            risk: "note" | "look" | "stop";
+            text: string;
+        };
+        PagePicture: {
+            after?: components["schemas"]["PageImage"];
+            before?: components["schemas"]["PageImage"];
+            difference?: components["schemas"]["PageDifference"];
+            name: string;
+            /** @enum {string} */
+            status: "same" | "changed" | "new" | "gone" | "not_taken";
+            viewport?: string;
+            why?: string;
+        };
+        PageSession: {
+            id: string;
+            state: string;
+            title: string;
+        };
+        PageThreads: {
+            /** Format: int64 */
+            drafts: number;
+            /** Format: int64 */
+            open: number;
+        };
+        PageVerdict: {
+            code?: string;
+            evidence?: string;
+            head?: string;
+            missing?: boolean;
+            not_shown: string[];
+            reasons: string[];
+            stale: boolean;
+            verdict?: string;
+        };
         Phase: {
             cached?: boolean;
             detail?: string;
@@ -1820,6 +2227,22 @@ export type components = {
         };
         Pick: {
             session: string;
+        };
+        PlaceOf: {
+            /** Format: int64 */
+            end_line?: number;
+            /** @description commit that was looked at; default the head */
+            head?: string;
+            /** Format: int64 */
+            line?: number;
+            path?: string;
+            /** @description of the list of files, where there is one */
+            raw?: string;
+            /**
+             * @description default new
+             * @enum {string}
+             */
+            side?: "old" | "new";
         };
         Prompt: {
             author: components["schemas"]["Author"];
@@ -1906,11 +2329,19 @@ export type components = {
             file: string;
             text: string;
         };
+        ReplyTo: {
+            body: string;
+            /** @description the client's own id: a retry with it is not a second comment */
+            client_id?: string;
+        };
         Rerun: {
             differences?: components["schemas"]["Difference"][] | null;
             reason?: string;
             /** @description same, differs, cannot */
             result: string;
+        };
+        RewriteNote: {
+            body: string;
         };
         Rollback: {
             /** @description of an earlier build of the environment */
@@ -1974,6 +2405,11 @@ export type components = {
             snapshot?: string;
             state: string;
         };
+        SeenMark: {
+            /** Format: date-time */
+            at: string;
+            head: string;
+        };
         Selection: {
             base: string;
             base_commit: string;
@@ -1998,6 +2434,21 @@ export type components = {
         SelectionDetail: {
             candidates: components["schemas"]["Candidate"][];
             selection: components["schemas"]["Selection"];
+        };
+        SendNotes: {
+            /** @description the same one again answers with what the first sent */
+            client_id: string;
+            /** @description stands above them, and is a comment of its own */
+            note?: string;
+            /**
+             * @description agent: they become one prompt of yours
+             * @enum {string}
+             */
+            to: "agent" | "people";
+        };
+        SentNotes: {
+            comments: components["schemas"]["Comment"][];
+            prompt?: components["schemas"]["Prompt"];
         };
         Session: {
             /** Format: int64 */
@@ -2030,6 +2481,10 @@ export type components = {
             updated: string;
             usage: components["schemas"]["Usage"];
             wait?: string;
+        };
+        SetThread: {
+            /** @enum {string} */
+            state: "resolved" | "open";
         };
         Size: {
             /** Format: int32 */
@@ -2069,6 +2524,24 @@ export type components = {
             state: string;
             /** @description who needs its files */
             users: string[];
+        };
+        Thread: {
+            anchor: components["schemas"]["Anchor"];
+            answered?: components["schemas"]["ThreadAnswer"];
+            comments: components["schemas"]["Comment"][];
+            id: string;
+            lost?: boolean;
+            now?: components["schemas"]["AnchorNow"];
+            prompt?: string;
+            /** Format: date-time */
+            resolved?: string;
+            resolved_by?: string;
+            /** @enum {string} */
+            state: "draft" | "sent" | "answered" | "resolved";
+        };
+        ThreadAnswer: {
+            commit: string;
+            patch?: string;
         };
         Token: {
             /** Format: date-time */
@@ -2164,6 +2637,12 @@ export type components = {
         Who: {
             user: components["schemas"]["Author"];
             version: string;
+        };
+        WriteNote: {
+            anchor: components["schemas"]["PlaceOf"];
+            body: string;
+            /** @description the client's own id: a retry with it is not a second draft */
+            client_id?: string;
         };
     };
     responses: never;
@@ -2578,6 +3057,44 @@ export interface operations {
             };
         };
     };
+    "change-cases": {
+        parameters: {
+            query?: {
+                class?: "fixed" | "broken" | "still_red" | "new" | "gone" | "flaky" | "changed" | "skipped" | "still_skipped" | "kept";
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                check: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPageCase"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "close-change": {
         parameters: {
             query?: never;
@@ -2679,6 +3196,173 @@ export interface operations {
             };
         };
     };
+    "list-change-drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListNote"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-change-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WriteNote"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Note"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "remove-change-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "edit-change-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RewriteNote"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Note"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "send-change-drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SendNotes"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentNotes"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "change-files": {
         parameters: {
             query?: {
@@ -2715,6 +3399,41 @@ export interface operations {
             };
         };
     };
+    "hand-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HandBack"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "merge-change": {
         parameters: {
             query?: never;
@@ -2737,6 +3456,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-page": {
+        parameters: {
+            query?: {
+                /** @description all: also cases that were green before and after */
+                cases?: "all";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangePage"];
                 };
             };
             /** @description Error */
@@ -2851,6 +3604,103 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["DiffHits"];
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-seen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkSeen"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListThread"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-viewed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkViewed"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
@@ -4384,6 +5234,76 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "set-thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetThread"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "reply-thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplyTo"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comment"];
                 };
             };
             /** @description Error */
