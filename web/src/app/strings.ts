@@ -1,6 +1,7 @@
 // Every word of the page, in one typed place. What changes with a number or a name is a function.
 // Pages with many words of their own keep them in a file of the same kind beside them.
-import { count, listOf } from './format';
+import type { Role, Word } from '../api/types';
+import { count, listOf, number } from './format';
 
 export const t = {
   product: 'Drydock',
@@ -83,6 +84,37 @@ export const t = {
     diffHelp: 'Blue and orange differ for people who do not tell green from red.',
     single: 'Single keys',
     singleHelp: 'Keys like j, k and e without Ctrl or Cmd. Switch them off when dictation or slips press them.',
+  },
+
+  noneFits: 'Nothing fits',
+  more: 'Show more',
+  shownOf: (shown: number, total: number) => `${number(shown)} of ${number(total)}`,
+  splitter: 'Drag, or move with the arrow keys',
+
+  /** The one word for what a session does, as in the command line. */
+  words: {
+    draft: 'Draft',
+    queued: 'Queued',
+    starting: 'Starting',
+    working: 'Working',
+    needs_you: 'Needs you',
+    paused: 'Paused',
+    stopping: 'Stopping',
+    stopped: 'Stopped',
+    proven: 'Proven',
+    unproven: 'Unproven',
+    broken: 'Broken',
+    answered: 'Answered',
+    handed_over: 'Handed over',
+    merged: 'Merged',
+    closed: 'Closed',
+    lost: 'Lost contact',
+  } as Record<Word, string>,
+  roles: { idle: '', run: '', ask: '', ok: '', unp: '', bad: '' } as Record<Role, string>,
+  /** A word that this page does not know yet is shown as it came. */
+  stateWord(word: Word, position?: number): string {
+    const text = this.words[word] ?? word;
+    return word === 'queued' && position ? `${text} #${number(position)}` : text;
   },
 
   listOf,
