@@ -19,7 +19,7 @@ export const Body = memo(function Body({ part, title }: { part: Part; title: str
   return (
     <div className={s.body}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls sideways has to be reached with keys */}
-      <pre className={s.pre} tabIndex={0} aria-label={part.title === 'input' ? w.input : w.output}>
+      <pre className={s.pre} tabIndex={0} role="region" aria-label={part.title === 'input' ? w.input : w.output}>
         {shown.map((line, i) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: lines have no identity but their place
           <BodyLine key={i} line={line} diff={part.diff} />

@@ -73,6 +73,7 @@ function block(token: Token, depth: number): ReactNode {
       return <p>{inline(token.tokens, depth)}</p>;
     case 'code':
       return (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls sideways has to be reached with keys
         <pre className={s.code} tabIndex={0}>
           <code>{visible((token as Tokens.Code).text)}</code>
         </pre>
