@@ -1,6 +1,5 @@
 import { Switch as BaseSwitch } from '@base-ui/react/switch';
 import { type ComponentProps, type ReactNode, useId } from 'react';
-import { cx } from './cx';
 import s from './Toggle.module.css';
 
 export function Checkbox({
@@ -53,35 +52,5 @@ export function Switch(props: {
         )}
       </span>
     </div>
-  );
-}
-
-/** One of a few, side by side. */
-export function Choice<T extends string>(props: {
-  label: string;
-  hideLabel?: boolean;
-  value: T;
-  options: { value: T; label: string }[];
-  onChange: (value: T) => void;
-}) {
-  const id = useId();
-  return (
-    <fieldset className={s.set}>
-      <legend className={props.hideLabel ? 'sr-only' : s.legend}>{props.label}</legend>
-      <div className={s.row}>
-        {props.options.map((o) => (
-          <label key={o.value} className={cx(s.option, props.value === o.value && s.chosen)}>
-            <input
-              type="radio"
-              className="sr-only"
-              name={id}
-              checked={props.value === o.value}
-              onChange={() => props.onChange(o.value)}
-            />
-            {o.label}
-          </label>
-        ))}
-      </div>
-    </fieldset>
   );
 }

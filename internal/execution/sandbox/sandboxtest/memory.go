@@ -336,6 +336,26 @@ func testRest(t *testing.T, r *Rig) {
 
 // The daemon dies while a sandbox rests. Whoever adopts it may not know that it
 // does: it goes on, answers, and can be brought to rest again.
+// testRestOften rests while programs start and end inside, which is when gVisor
+// waits for its own processes.
+func testRestOften(t *testing.T, r *Rig) {
+	if !r.Driver.Capabilities().Rest {
+		t.Skip("no rest")
+	}
+	h := r.create(t, nil)
+	background(t, h, counter)
+	n := counts(t, h, 0)
+	for i := range 60 {
+		if err := r.Driver.Rest(t.Context(), h.ID); err != nil {
+			t.Fatalf("rest %d: %v", i, err)
+		}
+		if err := r.Driver.Wake(t.Context(), h.ID); err != nil {
+			t.Fatalf("wake %d: %v", i, err)
+		}
+		n = counts(t, h, n)
+	}
+}
+
 func testRestRecover(t *testing.T, r *Rig) {
 	if !r.Driver.Capabilities().Rest {
 		t.Skip("no rest")

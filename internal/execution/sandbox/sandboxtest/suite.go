@@ -53,6 +53,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"memory image and clones", testClones},
 		{"rest", testRest},
 		{"rest while the daemon dies", testRestRecover},
+		{"rest often", testRestOften},
 		{"freeze and go on in place", testResume},
 		{"freeze and go on near the memory limit", testResumeFull},
 		{"damaged and foreign memory images", testUnfit},
