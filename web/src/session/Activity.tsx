@@ -35,7 +35,6 @@ export function Activity({ session, folds, ref }: { session: Session; folds: Fol
   const state = useSyncExternalStore(a.onState, a.state);
   return (
     <div className={s.frame}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached with keys */}
       <section
         ref={a.scroller}
         className={s.scroller}

@@ -11,6 +11,7 @@ import { goOn, stop } from './effects';
 import s from './header.module.css';
 import { useHere } from './hooks';
 import { plain } from './text';
+import { useWide } from './useWide';
 import { w } from './words';
 
 const RUNS = new Set(['queued', 'starting', 'working', 'needs_you', 'paused', 'stopping']);
@@ -27,19 +28,24 @@ export function Header(p: { title: string; shown: Shown; onJump: () => void; onI
     setBusy(false);
   };
   const people = watching(p.shown);
+  const roomy = useWide('(min-width: 768px)');
+  const state = word && (
+    <span className={s.state} title={plain(str(view, 'reason'))} data-word={word}>
+      <StateWord view={view as unknown as StateView} />
+    </span>
+  );
   return (
     <>
       <div className={s.titles}>
         <h1 className={s.title} title={plain(p.title)}>
           {plain(p.title)}
         </h1>
-        <Origin page={page} />
+        <div className={s.second}>
+          {!roomy && state}
+          <Origin page={page} />
+        </div>
       </div>
-      {word && (
-        <span className={s.state} title={plain(str(view, 'reason'))} data-word={word}>
-          <StateWord view={view as unknown as StateView} />
-        </span>
-      )}
+      {roomy && state}
       <div className={s.end}>
         {people.length > 0 && (
           <span className={s.people} title={w.viewing(people.map(called).join(', '))}>
@@ -47,7 +53,15 @@ export function Header(p: { title: string; shown: Shown; onJump: () => void; onI
           </span>
         )}
         <Meter page={page} />
-        {RUNS.has(word) && (
+        {RUNS.has(word) && !roomy && (
+          <IconButton
+            icon={Square}
+            label={word === 'stopping' ? w.stopping : w.stop}
+            aria-disabled={busy || word === 'stopping'}
+            onClick={() => !busy && word !== 'stopping' && void act(stop)}
+          />
+        )}
+        {RUNS.has(word) && roomy && (
           <Button
             size="small"
             icon={Square}

@@ -1,4 +1,4 @@
-import { type RefObject, useMemo, useState } from 'react';
+import { type RefObject, useEffect, useMemo, useState } from 'react';
 import { number } from '../app/format';
 import { cx } from '../ui/cx';
 import { Dialog } from '../ui/Dialog';
@@ -26,6 +26,8 @@ export function JumpList({ onClose, moves }: { onClose: () => void; moves: RefOb
   }, [all, q]);
   // With nothing typed the newest is what one came from: the list opens on it.
   const [at, setAt] = useState<number>();
+  // The dialog gives the focus to its first button when it opens; this comes after.
+  useEffect(() => document.querySelector<HTMLInputElement>('[data-jump]')?.focus(), []);
   const mark = Math.min(at ?? (q ? 0 : found.length - 1), found.length - 1);
   const shown = window_(found, mark);
   const go = (i: number) => {
@@ -42,8 +44,7 @@ export function JumpList({ onClose, moves }: { onClose: () => void; moves: RefOb
         hideLabel
         placeholder={w.jumpFilter}
         value={q}
-        // biome-ignore lint/a11y/noAutofocus: a dialog with one field
-        autoFocus
+        data-jump=""
         role="combobox"
         aria-expanded
         aria-controls="jumps"

@@ -60,15 +60,9 @@ function block(token: Token, depth: number): ReactNode {
     case 'space':
     case 'def':
       return null;
-    case 'heading': {
-      // The page has its own headings above: these stand below them.
-      const level = Math.min(6, (token as Tokens.Heading).depth + 2);
-      return (
-        <div role="heading" aria-level={level} className={s.heading}>
-          {inline(token.tokens, depth)}
-        </div>
-      );
-    }
+    case 'heading':
+      // Below the page's own title; what levels a text of a model has is not an outline of the page.
+      return <h2 className={s.heading}>{inline(token.tokens, depth)}</h2>;
     case 'paragraph':
       return <p>{inline(token.tokens, depth)}</p>;
     case 'code':

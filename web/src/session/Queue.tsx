@@ -1,4 +1,4 @@
-import { ChevronDown, ChevronUp, Pencil, RotateCw, Trash2, Zap } from 'lucide-react';
+import { ChevronDown, ChevronUp, Ellipsis, Pencil, RotateCw, Trash2, Zap } from 'lucide-react';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { live } from '../data/live';
 import type { Outgoing } from '../data/outbox';
@@ -13,6 +13,7 @@ import s from './composer.module.css';
 import { editPrompt, movePrompt, nowPrompt, removePrompt } from './effects';
 import { useHere, useQueue, useShown } from './hooks';
 import { plain } from './text';
+import { useWide } from './useWide';
 import { w } from './words';
 
 /** Prompts that wait, with their authors, and below them what was sent and is not accepted yet. */
@@ -97,6 +98,8 @@ function shownAlready(queue: readonly Prompt[], o: Outgoing): boolean {
 function Item({ prompt, n, count, onNow }: { prompt: Prompt; n: number; count: number; onNow: () => void }) {
   const { session } = useHere();
   const [text, setText] = useState<string>();
+  const roomy = useWide('(min-width: 768px)');
+  const [tools, setTools] = useState(false);
   const move = (by: number) => {
     const to = n + by;
     if (to >= 0 && to < count) void movePrompt(session, prompt.id, to);
@@ -111,7 +114,6 @@ function Item({ prompt, n, count, onNow }: { prompt: Prompt; n: number; count: n
         <textarea
           className={s.field}
           aria-label={w.edit}
-          // biome-ignore lint/a11y/noAutofocus: it replaces the button that was pressed
           autoFocus
           value={text}
           onChange={(e) => setText(e.target.value)}
@@ -146,13 +148,16 @@ function Item({ prompt, n, count, onNow }: { prompt: Prompt; n: number; count: n
         </span>
         <span className={s.words}>{plain(prompt.text.slice(0, 300))}</span>
       </span>
-      <span className={s.tools}>
-        <IconButton icon={ChevronUp} label={w.up} disabled={n === 0} onClick={() => move(-1)} />
-        <IconButton icon={ChevronDown} label={w.down} disabled={n === count - 1} onClick={() => move(1)} />
-        <IconButton icon={Pencil} label={w.edit} onClick={() => setText(prompt.text)} />
-        <IconButton icon={Zap} label={w.now} onClick={onNow} />
-        <IconButton icon={Trash2} label={w.remove} onClick={() => void removePrompt(session, prompt.id)} />
-      </span>
+      {!roomy && <IconButton icon={Ellipsis} label={w.more} aria-expanded={tools} onClick={() => setTools(!tools)} />}
+      {(roomy || tools) && (
+        <span className={s.tools}>
+          <IconButton icon={ChevronUp} label={w.up} disabled={n === 0} onClick={() => move(-1)} />
+          <IconButton icon={ChevronDown} label={w.down} disabled={n === count - 1} onClick={() => move(1)} />
+          <IconButton icon={Pencil} label={w.edit} onClick={() => setText(prompt.text)} />
+          <IconButton icon={Zap} label={w.now} onClick={onNow} />
+          <IconButton icon={Trash2} label={w.remove} onClick={() => void removePrompt(session, prompt.id)} />
+        </span>
+      )}
     </li>
   );
 }

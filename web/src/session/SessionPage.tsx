@@ -20,11 +20,13 @@ import { Header } from './Header';
 import { type Here, HereContext, useShown } from './hooks';
 import { Inspector } from './Inspector';
 import { JumpList } from './JumpList';
+import { NeedsBar } from './NeedsBar';
 import { useOutcomeWords } from './outcomes';
 import s from './page.module.css';
 import { foldsOf } from './places';
 import { usePresence } from './presence';
 import { StepRail } from './StepRail';
+import { useRead } from './useRead';
 import { useSessionKeys } from './useSessionKeys';
 import { useWide } from './useWide';
 import { w } from './words';
@@ -77,6 +79,7 @@ function Open({ session }: { session: Session }) {
   const title = str(fields(shown.page.session), 'title') || w.untitled;
   const word = str(shown.view, 'word');
   useOutcomeWords(shown, title);
+  useRead(session.id, shown);
   usePresence(session.id, shown.phase.is === 'ready');
   useHash(session, here);
   const toggle = () => {
@@ -130,6 +133,7 @@ function Open({ session }: { session: Session }) {
             ) : (
               <Activity session={session} folds={folds} ref={moves} />
             )}
+            {!(wide && beside) && <NeedsBar />}
             <Composer onSent={() => moves.current?.sent()} />
           </div>
           {wide && beside && (

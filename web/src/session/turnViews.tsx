@@ -101,6 +101,8 @@ export const LiveView = memo(function LiveView({ id, open }: { id: string; open:
   const text = useLiveText(id);
   const turn = useTurn(id);
   const at = turn?.nodes.at(-1);
+  // An open turn shows the tool at work in its own row.
+  if (!text && open && turn?.current) return null;
   return (
     <div className={s.live}>
       {text && <Markdown text={text} />}
@@ -131,7 +133,7 @@ export const OutcomeView = memo(function OutcomeView({ id, last }: { id: string;
   const tone = verdict ? toneOf(verdict) : turn.state === 'failed' ? 'bad' : '';
   const failure = turn.failure;
   return (
-    <section className={cx(s.outcome, tone === 'bad' ? s.broken : tone && s[tone])} aria-label={w.verdict}>
+    <div className={cx(s.outcome, tone === 'bad' ? s.broken : tone && s[tone])} role="group" aria-label={w.verdict}>
       <div className={s.head}>
         <span className={s.title}>{w.verdictNames[verdict] ?? w.ended[turn.state] ?? plain(turn.outcome)}</span>
         {event && <Numbers d={event.data} />}
@@ -149,7 +151,7 @@ export const OutcomeView = memo(function OutcomeView({ id, last }: { id: string;
           <a href={`/changes/${encodeURIComponent(str(change, 'id'))}`}>{w.openChange}</a>
         </div>
       )}
-    </section>
+    </div>
   );
 });
 

@@ -62,6 +62,8 @@ export function useActivity(session: Session, folds: Folds, shown: Shown) {
 
   const goal = useRef<{ seq: number; until: number } | undefined>(undefined);
   const began = useRef(performance.now());
+  /** The line that a jump leads to gets the focus as soon as it is drawn. */
+  const focus = useRef('');
   const [target, setTarget] = useState('');
   const [seeking, setSeeking] = useState(() => Boolean(place.saved?.anchor) && !place.saved?.following);
   const room = useRoom(session, authority, scroller, shown.turns);
@@ -91,10 +93,15 @@ export function useActivity(session: Session, folds: Folds, shown: Shown) {
         goal.current = undefined;
         setTarget(key);
         authority.navigate(key);
-        view.element(key)?.focus({ preventScroll: true });
+        focus.current = key;
       } else if (performance.now() > (goal.current?.until ?? 0)) goal.current = undefined;
     }
     authority.layout();
+    const line = view.element(focus.current);
+    if (line) {
+      focus.current = '';
+      line.focus({ preventScroll: true });
+    }
     if (seeking && (authority.phase !== 'restoring' || authority.settled)) setSeeking(false);
   });
 
@@ -132,8 +139,9 @@ export function useActivity(session: Session, folds: Folds, shown: Shown) {
       },
       goToTurn: (id) => {
         setTarget('');
-        authority.navigate(`${id}/prompt`, 0);
-        view.element(`${id}/prompt`)?.focus({ preventScroll: true });
+        focus.current = `${id}/prompt`;
+        authority.navigate(focus.current, 0);
+        view.element(focus.current)?.focus({ preventScroll: true });
       },
       follow: () => authority.follow(),
       turn: () => view.lines.find((l) => l.key === view.first()?.key)?.turn,

@@ -23,7 +23,14 @@ export function useInput(scroller: RefObject<HTMLElement | null>, authority: Scr
       else if (KEYS.has(e.key) && (e.key === 'PageUp' || e.key === 'Home')) hand();
     };
     const focus = (e: FocusEvent) => {
-      if (e.target instanceof HTMLElement && e.target !== el && e.target.matches(':focus-visible')) hand();
+      // Lines are focused by jumps alone, and a jump has the view already.
+      if (
+        e.target instanceof HTMLElement &&
+        e.target !== el &&
+        !e.target.dataset.key &&
+        e.target.matches(':focus-visible')
+      )
+        hand();
     };
     el.addEventListener('wheel', wheel, { passive: true });
     el.addEventListener('touchmove', hand, { passive: true });
