@@ -101,15 +101,15 @@ export const LiveView = memo(function LiveView({ id, open }: { id: string; open:
   const text = useLiveText(id);
   const turn = useTurn(id);
   const at = turn?.nodes.at(-1);
-  // An open turn shows the tool at work in its own row.
-  if (!text && open && turn?.current) return null;
+  // An open turn shows its step and the tool at work in rows of their own.
+  if (!text && open) return null;
   return (
     <div className={s.live}>
       {text && <Markdown text={text} />}
       {!text && (
         <p className={s.at}>
           <span>{plain(at?.title ?? '')}</span>
-          {!open && turn?.current && <code>{plain(turn.current.title)}</code>}
+          {turn?.current && <code>{plain(turn.current.title)}</code>}
         </p>
       )}
     </div>
