@@ -65,6 +65,7 @@ export default defineConfig({
           groups: [
             { name: 'react', test: /node_modules\/(react|react-dom|scheduler|@tanstack)\//, priority: 2 },
             { name: 'shell', test: shell, priority: 1 },
+            { name: 'inbox', test: /\/src\/inbox\// },
           ],
         },
       },

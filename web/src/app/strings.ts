@@ -15,7 +15,7 @@ export const t = {
   copy: 'Copy',
   copied: 'Copied',
   loading: 'Loading',
-  pages: { inbox: 'Inbox', settings: 'Appearance and keyboard', gallery: 'Gallery', session: 'Session' },
+  pages: { inbox: 'Inbox', settings: 'Appearance', gallery: 'Gallery', session: 'Session' },
   newTask: 'New task',
   search: 'Search',
   commands: 'Commands',

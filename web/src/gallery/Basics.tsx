@@ -72,11 +72,11 @@ export function Basics() {
       </Part>
       <Part name="Badge">
         <Badge>idle</Badge>
-        <Badge>run</Badge>
-        <Badge>ask</Badge>
-        <Badge>ok</Badge>
-        <Badge>bad</Badge>
-        <Badge>unproven</Badge>
+        <Badge tone="run">run</Badge>
+        <Badge tone="ask">ask</Badge>
+        <Badge tone="ok">ok</Badge>
+        <Badge tone="bad">bad</Badge>
+        <Badge tone="unp">unproven</Badge>
       </Part>
       <Part name="Field">
         <div className={s.field}>

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, useNavigate } from '@tanstack/react-router';
-import { useCallback, useMemo, useRef, useState } from 'react';
+import { useCallback, useRef, useState } from 'react';
 import { asProblem, type Problem } from '../api/problem';
 import type { Row } from '../api/types';
 import { environmentsQuery } from '../app/environments';
@@ -18,6 +18,7 @@ import { Filters } from './Filters';
 import { FirstRun } from './FirstRun';
 import s from './InboxPage.module.css';
 import { InboxSection } from './InboxSection';
+import { useInboxLive } from './live';
 import { sections } from './model';
 import { useInbox } from './useInbox';
 import { useInboxKeys } from './useInboxKeys';
@@ -27,12 +28,12 @@ import { w } from './words';
 const route = getRouteApi('/');
 
 export function InboxPage() {
-  const raw = route.useSearch();
-  const search = useMemo(() => raw, [raw]);
+  const search = route.useSearch();
   const navigate = useNavigate({ from: '/' });
   const user = useQuery(whoQuery).data?.user.handle ?? '';
   const environments = useQuery(environmentsQuery);
   const { query, setRead } = useInbox(search);
+  useInboxLive(search);
   const [failed, setFailed] = useState<{ problem: Problem; again: () => void }>();
   const task = useTask();
   const field = useRef<HTMLInputElement>(null);

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { Check, CircleDot } from 'lucide-react';
+import { Check, Circle } from 'lucide-react';
 import { memo, useMemo } from 'react';
 import type { Row } from '../api/types';
 import { Avatar } from '../ui/Avatar';
@@ -45,7 +45,11 @@ export const InboxRow = memo(function InboxRow({ row, child, own, onRead }: Prop
         </p>
       )}
       <p className={s.meta}>
-        {!own && <Avatar person={session.owner} size="small" />}
+        {!own && (
+          <span className={s.who}>
+            <Avatar person={session.owner} size="small" />
+          </span>
+        )}
         <span className={s.environment}>{row.environment_name}</span>
         {row.selection && <Badge>{w.several}</Badge>}
         {change && (change.added > 0 || change.removed > 0) && (
@@ -62,7 +66,8 @@ export const InboxRow = memo(function InboxRow({ row, child, own, onRead }: Prop
         )}
       </p>
       <IconButton
-        icon={row.unread ? Check : CircleDot}
+        icon={row.unread ? Check : Circle}
+        size={row.unread ? 18 : 12}
         label={row.unread ? w.markRead : w.markUnread}
         className={s.mark}
         onClick={() => onRead(row, !row.unread)}

@@ -1,4 +1,6 @@
+import type { View } from '../api/types';
 import { count, number } from '../app/format';
+import { t } from '../app/strings';
 
 // The words of the inbox.
 export const w = {
@@ -30,7 +32,7 @@ export const w = {
   childOf: 'Started by the session above',
   what: 'The inbox',
   markFailed: 'The mark was not kept',
-  asleep: 'asleep',
+  spoken: (title: string, view: View) => `${title}: ${t.stateWord(view.word, view.position)}. ${view.reason}`,
 
   composer: {
     label: 'What should be done?',
