@@ -153,7 +153,7 @@ type whereabouts struct {
 	lost bool
 }
 
-func (s *Service) whereabouts(ctx context.Context, span forge.Span, repo *mirror.Mirror, anchors []core.Anchor) ([]whereabouts, error) {
+func (s *Service) whereabouts(ctx context.Context, span forge.Span, repo *mirror.Mirror, anchors []core.Anchor) (_ []whereabouts, err error) {
 	out := make([]whereabouts, len(anchors))
 	type step struct{ from, to string }
 	by := map[step][]int{}
@@ -187,12 +187,10 @@ func (s *Service) whereabouts(ctx context.Context, span forge.Span, repo *mirror
 			places[i].lost = true
 		}
 		if k < maxSpans {
-			if _, err := repo.Commit(ctx, st.from); err == nil {
+			if s.has(ctx, span.Dir, repo, st.from) {
 				if places, err = s.follow(ctx, span.Dir, repo, st.from, st.to, list); err != nil {
 					return nil, err
 				}
-			} else if !core.Is(err, core.NotFound) && !core.Is(err, core.Invalid) {
-				return nil, err
 			}
 		}
 		for n, i := range by[st] {
@@ -205,7 +203,7 @@ func (s *Service) whereabouts(ctx context.Context, span forge.Span, repo *mirror
 // follow brings places of one commit to another, in a fixed number of runs of
 // git.
 func (s *Service) follow(ctx context.Context, dir string, repo *mirror.Mirror, from, to string, list []core.Anchor) ([]whereabouts, error) {
-	files, err := repo.Compare(ctx, nil, from, to)
+	files, err := s.step(ctx, dir, repo, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +261,33 @@ func (s *Service) follow(ctx context.Context, dir string, repo *mirror.Mirror, f
 		out[i].now = now
 	}
 	return out, nil
+}
+
+// step is what differs between two commits. They do not change, so many threads
+// cost one comparison.
+func (s *Service) step(ctx context.Context, dir string, repo *mirror.Mirror, from, to string) ([]mirror.Compared, error) {
+	key := mapKey{dir, from, to}
+	if files, ok := s.steps.get(key); ok {
+		return files, nil
+	}
+	files, err := repo.Compare(ctx, nil, from, to)
+	if err == nil && len(files) <= maxItems {
+		s.steps.put(key, files)
+	}
+	return files, err
+}
+
+// has says whether a commit is in the repository.
+func (s *Service) has(ctx context.Context, dir string, repo *mirror.Mirror, commit string) bool {
+	key := mapKey{dir: dir, new: commit}
+	if there, ok := s.commits.get(key); ok && there {
+		return true
+	}
+	_, err := repo.Commit(ctx, commit)
+	if err == nil {
+		s.commits.put(key, true)
+	}
+	return err == nil
 }
 
 // mappings fills in what is not known from before.

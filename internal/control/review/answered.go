@@ -14,6 +14,7 @@ import (
 type answerKey struct {
 	dir, head string
 	thread    core.ThreadID
+	asked     int64
 }
 
 const (
@@ -25,18 +26,14 @@ const (
 // answer finds the first commit of the agent after a thread's prompt that
 // touches its lines, or names it; nil when there is none yet.
 func (s *Service) answer(ctx context.Context, span forge.Span, repo *mirror.Mirror, t core.Thread, asked time.Time) (*core.ThreadAnswer, error) {
-	key := answerKey{span.Dir, span.Change.Head, t.ID}
+	key := answerKey{span.Dir, span.Change.Head, t.ID, asked.UnixNano()}
 	if a, ok := s.answers.get(key); ok {
 		return a, nil
 	}
 	if t.Anchor.Head == span.Change.Head {
 		return nil, nil
 	}
-	exclude := []string{span.Base}
-	if _, err := repo.Commit(ctx, t.Anchor.Head); err == nil {
-		exclude = append(exclude, t.Anchor.Head)
-	}
-	log, err := repo.Log(ctx, mirror.LogOptions{From: span.Change.Head, Exclude: exclude, Max: 200})
+	log, err := s.since(ctx, span, repo, t.Anchor.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +60,23 @@ func (s *Service) answer(ctx context.Context, span forge.Span, repo *mirror.Mirr
 	return found, nil
 }
 
+// since lists the commits of a change that came after one of its heads.
+func (s *Service) since(ctx context.Context, span forge.Span, repo *mirror.Mirror, head string) ([]mirror.Commit, error) {
+	key := mapKey{span.Dir, head, span.Change.Head + span.Base}
+	if log, ok := s.logs.get(key); ok {
+		return log, nil
+	}
+	exclude := []string{span.Base}
+	if s.has(ctx, span.Dir, repo, head) {
+		exclude = append(exclude, head)
+	}
+	log, err := repo.Log(ctx, mirror.LogOptions{From: span.Change.Head, Exclude: exclude, Max: 200})
+	if err == nil {
+		s.logs.put(key, log)
+	}
+	return log, err
+}
+
 func names(message string, t core.Thread) bool {
 	if strings.Contains(message, string(t.ID)) {
 		return true
@@ -79,7 +93,7 @@ func (s *Service) touched(ctx context.Context, dir string, repo *mirror.Mirror, 
 	}
 	at := t.Anchor
 	if at.Side != sideOld && at.Head != c.Parents[0] {
-		if _, err := repo.Commit(ctx, at.Head); err != nil {
+		if !s.has(ctx, dir, repo, at.Head) {
 			return false, "", nil
 		}
 		places, err := s.follow(ctx, dir, repo, at.Head, c.Parents[0], []core.Anchor{at})
@@ -96,7 +110,7 @@ func (s *Service) touched(ctx context.Context, dir string, repo *mirror.Mirror, 
 		}
 		at.Line, at.EndLine = now.Line, now.EndLine
 	}
-	files, err := repo.Compare(ctx, nil, c.Parents[0], c.ID)
+	files, err := s.step(ctx, dir, repo, c.Parents[0], c.ID)
 	if err != nil {
 		return false, "", err
 	}

@@ -70,6 +70,9 @@ type Service struct {
 	results cache[core.EvidenceID, *exam.Result]
 	maps    cache[mapKey, *mapping]
 	answers cache[answerKey, *core.ThreadAnswer]
+	steps   cache[mapKey, []mirror.Compared] // between commits
+	logs    cache[mapKey, []mirror.Commit]
+	commits cache[mapKey, bool] // that are there
 }
 
 // New makes a service.
@@ -85,8 +88,9 @@ func New(d Deps, opts Options) *Service {
 	}
 	return &Service{
 		d: d, opts: opts, repos: map[string]*mirror.Mirror{},
-		diffs: newCache[diffKey, *diff](32), results: newCache[core.EvidenceID, *exam.Result](8),
-		maps: newCache[mapKey, *mapping](2000), answers: newCache[answerKey, *core.ThreadAnswer](2000),
+		diffs: newCache[diffKey, *diff](32), results: newCache[core.EvidenceID, *exam.Result](4),
+		maps: newCache[mapKey, *mapping](500), answers: newCache[answerKey, *core.ThreadAnswer](2000),
+		steps: newCache[mapKey, []mirror.Compared](64), logs: newCache[mapKey, []mirror.Commit](64), commits: newCache[mapKey, bool](5000),
 	}
 }
 

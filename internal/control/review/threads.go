@@ -241,7 +241,7 @@ func (s *Service) tellComment(ctx context.Context, tx *store.Tx, c core.Change, 
 	if c.Session == "" {
 		return nil
 	}
-	if _, speaks := change.Addressed(s.opts.Agent, m.Body); speaks && m.Prompt == "" {
+	if _, speaks := change.Addressed(s.opts.Agent, m.Body); speaks && m.Prompt == "" && c.State == core.ChangeOpen {
 		return nil
 	}
 	e := core.NewEvent(core.EventComment, core.CommentData{Change: c.ID, Comment: m.ID, Author: m.Author, Body: m.Body, Path: m.Path, Line: m.Line, Prompt: m.Prompt})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"drydock/internal/core"
 	"drydock/internal/gitcmd"
@@ -24,6 +25,7 @@ type Scratch struct {
 func (m *Mirror) Scratch() (*Scratch, error) {
 	base := filepath.Join(m.dir, quarantineDir) // what a killed process leaves there is removed with the rest
 	err := os.MkdirAll(base, 0o700)
+	removeScratches(base)
 	if err == nil {
 		var dir string
 		if dir, err = os.MkdirTemp(base, "s"); err == nil {
@@ -31,6 +33,17 @@ func (m *Mirror) Scratch() (*Scratch, error) {
 		}
 	}
 	return nil, core.E("mirror.scratch", core.Unavailable, err, "no place for objects in %s", m.dir)
+}
+
+// removeScratches removes what killed processes left.
+func removeScratches(base string) {
+	entries, _ := os.ReadDir(base)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), "s") && time.Since(info.ModTime()) > quarantineAge {
+			_ = os.RemoveAll(filepath.Join(base, e.Name()))
+		}
+	}
 }
 
 // Close removes the objects.
