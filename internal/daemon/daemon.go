@@ -346,6 +346,9 @@ func (d *Daemon) Close(ctx context.Context) error {
 		d.stop()
 	}
 	d.wg.Wait()
+	if d.previewListener != nil {
+		_ = d.previewListener.Close() // it is closed already, unless the start failed
+	}
 	if d.builder != nil {
 		_ = d.builder.Close()
 	}
