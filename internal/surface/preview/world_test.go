@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -230,10 +229,10 @@ func (b *browser) request(method, to string, body io.Reader, header ...string) *
 		r.AddCookie(c)
 	}
 	for i := 0; i < len(header); i += 2 {
-		switch {
-		case header[i] == "Host":
+		switch header[i] {
+		case "Host":
 			r.Host = header[i+1]
-		case header[i] == "Cookie":
+		case "Cookie":
 			r.Header.Add("Cookie", header[i+1])
 		default:
 			r.Header.Set(header[i], header[i+1])
@@ -327,5 +326,3 @@ func (b *browser) cookieHeader(origin string) string {
 }
 
 func portLabel(port int, id core.SessionID) string { return label{Port: port, Session: id}.String() }
-
-func itoa(n int) string { return strconv.Itoa(n) }

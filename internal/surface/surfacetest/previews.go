@@ -14,7 +14,7 @@ import (
 type previews struct{ w *World }
 
 func (p previews) Ports(ctx context.Context, _ core.Author, id core.SessionID) (api.Ports, error) {
-	if _, err := (sessions{p.w}).Get(ctx, id); err != nil {
+	if _, err := sessions(p).Get(ctx, id); err != nil {
 		return api.Ports{}, err
 	}
 	return api.Ports{Awake: true, Items: []api.Port{
@@ -28,7 +28,7 @@ func (previews) origin(port int, id core.SessionID) string {
 }
 
 func (p previews) Open(ctx context.Context, secret string, id core.SessionID, req api.OpenPreview) (api.Preview, error) {
-	if _, err := (sessions{p.w}).Get(ctx, id); err != nil {
+	if _, err := sessions(p).Get(ctx, id); err != nil {
 		return api.Preview{}, err
 	}
 	if secret == "" {
