@@ -213,8 +213,8 @@ func lineOf(text []byte, message, name string) int {
 		if len(words) < 3 {
 			continue
 		}
-		if at := bytes.Index(text, []byte(words)); at >= 0 {
-			return bytes.Count(text[:at], []byte("\n")) + 1
+		if before, _, ok := bytes.Cut(text, []byte(words)); ok {
+			return bytes.Count(before, []byte("\n")) + 1
 		}
 	}
 	return 0
