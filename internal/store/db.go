@@ -180,6 +180,22 @@ func (db *DB) Tx(ctx context.Context, fn func(*Tx) error) error {
 	return nil
 }
 
+// View runs fn on one state of the database: what it reads belongs together,
+// whatever is written meanwhile.
+func (db *DB) View(ctx context.Context, fn func(Reader) error) error {
+	tx, err := db.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return db.d.explain(ctx, "store.view", err, "begin to read")
+	}
+	defer func() { _ = tx.Rollback() }()
+	return fn(Reader{conn{tx, db.d, func(ctx context.Context, query string) *sql.Stmt {
+		if stmt := db.preparedRead(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
+			return tx.StmtContext(ctx, stmt)
+		}
+		return nil
+	}}})
+}
+
 // OnCommit calls fn after the transaction is stored, and not at all if it is
 // not. Hooks of all transactions run one after the other, in commit order;
 // they must be quick and must not use the store.

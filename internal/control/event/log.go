@@ -2,7 +2,8 @@
 // follow it: what is there first, then what comes, without a gap and without a
 // double.
 //
-// It does not interpret events. Deltas, pieces of text as they are generated,
+// It does not interpret events; package outline does, in the same transaction.
+// Deltas, pieces of text as they are generated,
 // are the one exception to durability: they are never stored and may be lost.
 //
 // Invariants: an event that anybody was shown is in the store; the numbers of
@@ -23,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"drydock/internal/control/outline"
 	"drydock/internal/core"
 	"drydock/internal/store"
 )
@@ -109,6 +111,9 @@ func (l *Log) AppendTx(ctx context.Context, tx *store.Tx, subject string, events
 	}
 	stored, err := tx.AppendEvents(ctx, subject, events)
 	if err != nil {
+		return nil, err
+	}
+	if err := outline.Fold(ctx, tx, subject, stored); err != nil {
 		return nil, err
 	}
 	tx.OnCommit(func() { l.publish(stored) })
