@@ -18,8 +18,9 @@ setup: ## install what building, running and testing need (Debian 12 or newer)
 	@scripts/setup
 
 .PHONY: build
-build: ## binaries in bin/: drydock, drydock-init, runsc
+build: ## the page, and binaries in bin/: drydock, drydock-init, runsc
 	@scripts/build-runsc bin/runsc
+	@scripts/web build --maybe
 	@go build -trimpath -ldflags '-s -w' -o bin/drydock-init ./cmd/drydock-init
 	@go build -trimpath -ldflags "-X main.revision=$$(git describe --always --dirty=+ --abbrev=12 2>/dev/null || true)" -o bin/drydock ./cmd/drydock
 
@@ -44,9 +45,10 @@ fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)
 
 .PHONY: generate
-generate: ## refresh generated files: docs/openapi.json, docs/cli.md, JSON schemas
+generate: ## refresh generated files: docs/openapi.json, docs/cli.md, JSON schemas, types of the page
 	@go test $$(grep -rl --include=*_test.go "flag.Bool(.update." internal | xargs -n1 dirname | sort -u | sed "s,^,./,") -run 'Golden|Generated' -update
+	@scripts/web types
 
 .PHONY: web
-web: ## the web page (a later step builds it; the daemon serves a placeholder until then)
-	@echo "the web page is not part of this tree yet; the daemon serves a page that says so"
+web: ## the web page alone, into internal/surface/web/dist (the daemon embeds it)
+	@scripts/web build

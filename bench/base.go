@@ -39,29 +39,6 @@ type base struct {
 	parts    *parts
 }
 
-type jail struct{ n *containment.Network }
-
-var _ sandbox.Network = jail{}
-
-// Attach implements sandbox.Network.
-func (j jail) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
-	a, err := j.n.Attach(ctx, id, policy)
-	return sandbox.Attachment(a), err
-}
-
-// Detach implements sandbox.Network.
-func (j jail) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
-	a, err := j.n.Hold(ctx, id, policy)
-	return sandbox.Attachment(a), err
-}
-
-func (j jail) Renew(ctx context.Context, id core.SandboxID) error { return j.n.Renew(ctx, id) }
-
-func (j jail) Detach(ctx context.Context, id core.SandboxID) error { return j.n.Detach(ctx, id) }
-
-// List implements sandbox.Network.
-func (j jail) List(ctx context.Context) ([]core.SandboxID, error) { return j.n.List(ctx) }
-
 // parts collects the durations that the driver logs of each start.
 type parts struct {
 	slog.Handler
@@ -152,7 +129,7 @@ func (b *bench) sandboxes(ctx context.Context) (*base, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if w.driver, err = runsc.New(runsc.Deps{Network: jail{w.network}, Log: slog.New(w.parts)}, runsc.Options{
+	if w.driver, err = runsc.New(runsc.Deps{Network: w.network, Log: slog.New(w.parts)}, runsc.Options{
 		Runsc: b.runsc, Init: b.init, StateDir: filepath.Join(w.dir, "run"), Instance: w.network.Instance(),
 	}); err != nil {
 		return nil, err

@@ -58,14 +58,6 @@ type Options struct {
 	MaxConns   int               // per sandbox
 }
 
-// Attachment is a sandbox's place on the network.
-type Attachment struct {
-	Namespace string     // path
-	Address   netip.Addr // of the sandbox; the host reaches it here
-	Resolver  netip.Addr
-	Env       []string // proxy variables
-}
-
 // watchEvery is how often refused packets are looked up for the logs.
 const watchEvery = time.Second
 
@@ -133,35 +125,35 @@ func (n *Network) Instance() string { return n.jail.Instance() }
 
 // Attach makes (or finds) the namespace of one sandbox under a policy; nil
 // means that only the host reaches it and nothing leaves.
-func (n *Network) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error) {
+func (n *Network) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (core.Attachment, error) {
 	compiled, err := n.compile(policy)
 	if err != nil {
-		return Attachment{}, err
+		return core.Attachment{}, err
 	}
 	m, err := n.jail.Attach(ctx, id, netjail.Grant{Policy: policy, Direct: compiled.Direct()}, func(m netjail.Member) {
 		n.egress.Set(m.ID, m.Address, compiled)
 	})
 	if err != nil {
 		n.egress.Drop(id)
-		return Attachment{}, err
+		return core.Attachment{}, err
 	}
 	return n.attachment(m, policy), nil
 }
 
-func (n *Network) attachment(m netjail.Member, policy *core.NetworkPolicy) Attachment {
-	return Attachment{Namespace: n.jail.Namespace(m.ID), Address: m.Address, Resolver: netjail.Service, Env: proxyEnv(m.Address, policy)}
+func (n *Network) attachment(m netjail.Member, policy *core.NetworkPolicy) core.Attachment {
+	return core.Attachment{Namespace: n.jail.Namespace(m.ID), Address: m.Address, Resolver: netjail.Service, Env: proxyEnv(m.Address, policy)}
 }
 
 // Hold is Attach for a sandbox that is to get a policy later: what it will see
 // is that of the policy, but nothing leaves until Attach is called.
-func (n *Network) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error) {
+func (n *Network) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (core.Attachment, error) {
 	if err := n.Check(policy); err != nil {
-		return Attachment{}, err
+		return core.Attachment{}, err
 	}
 	m, err := n.jail.Attach(ctx, id, netjail.Grant{}, func(m netjail.Member) { n.egress.Set(m.ID, m.Address, nil) })
 	if err != nil {
 		n.egress.Drop(id)
-		return Attachment{}, err
+		return core.Attachment{}, err
 	}
 	n.egress.Set(id, m.Address, nil) // what was open under an earlier policy is cut
 	return n.attachment(m, policy), nil

@@ -261,7 +261,7 @@ func hostAddress(t *testing.T) string {
 }
 
 // insideNamespace runs a program in a plain namespace of the jail.
-func insideNamespace(t *testing.T, at Attachment, argv ...string) (string, error) {
+func insideNamespace(t *testing.T, at core.Attachment, argv ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), need.Program(t, "nsenter"), append([]string{"--net=" + at.Namespace}, argv...)...)

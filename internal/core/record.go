@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"net/netip"
 	"time"
 )
 
@@ -201,4 +202,12 @@ type ChangeApproval struct {
 // (80 and 443 without one), or the word "registries".
 type NetworkPolicy struct {
 	Allow []string `json:"allow"`
+}
+
+// Attachment is a sandbox's place on the network, ready for it to be started in.
+type Attachment struct {
+	Namespace string     // path
+	Address   netip.Addr // of the sandbox; the host reaches it here
+	Resolver  netip.Addr // for /etc/resolv.conf
+	Env       []string   // proxy variables and the like, of every process
 }

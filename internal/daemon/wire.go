@@ -35,24 +35,6 @@ import (
 	"drydock/internal/harness/tool"
 )
 
-// jail gives the driver the network of containment.
-type jail struct{ n *containment.Network }
-
-var _ sandbox.Network = jail{}
-
-func (j jail) Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
-	a, err := j.n.Attach(ctx, id, policy)
-	return sandbox.Attachment(a), err
-}
-
-func (j jail) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
-	a, err := j.n.Hold(ctx, id, policy)
-	return sandbox.Attachment(a), err
-}
-func (j jail) Renew(ctx context.Context, id core.SandboxID) error  { return j.n.Renew(ctx, id) }
-func (j jail) Detach(ctx context.Context, id core.SandboxID) error { return j.n.Detach(ctx, id) }
-func (j jail) List(ctx context.Context) ([]core.SandboxID, error)  { return j.n.List(ctx) }
-
 // openExecution opens network, driver, snapshots and images.
 func (d *Daemon) openExecution(ctx context.Context) error {
 	found := registries.Read(ctx, registries.Options{Environ: d.opts.Environ})
@@ -79,7 +61,7 @@ func (d *Daemon) openExecution(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.driver, err = runsc.New(runsc.Deps{Network: jail{d.network}, Log: d.log}, runsc.Options{
+		d.driver, err = runsc.New(runsc.Deps{Network: d.network, Log: d.log}, runsc.Options{
 			Runsc: d.opts.Runsc, Init: d.opts.Init, StateDir: dir, Instance: d.network.Instance(),
 		})
 		if err != nil {

@@ -1,11 +1,6 @@
 package scenarios
 
 import (
-	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +9,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/surface/api"
 	"drydock/internal/testkit"
-	"drydock/internal/testkit/need"
+	"drydock/internal/testkit/docker"
 )
 
 // counts is a service whose state is nowhere but in its memory: who it is, and
@@ -43,7 +38,7 @@ scripts:
 // TestASnapshotTravels builds an environment on one daemon and runs sessions
 // of it on another one: the service goes on counting where it stood.
 func TestASnapshotTravels(t *testing.T) {
-	registry := dockerRegistry(t)
+	registry := docker.Registry(t)
 	a := testkit.Start(t, testkit.Options{Script: asks})
 	repo := testkit.Repo(t, map[string]string{"drydock.yaml": counts})
 	env := a.BuildEnvironment(t, repo)
@@ -118,41 +113,4 @@ func askCounter(t *testing.T, d *testkit.Daemon, env core.Environment) (who stri
 	}
 	t.Fatalf("the service says nothing\n%s", testkit.Story(got.Events))
 	return "", 0
-}
-
-func dockerRegistry(t *testing.T) string {
-	t.Helper()
-	program := need.Program(t, "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %q}\n", filepath.Join(dir, "data"), addr)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "serve", config)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-			return addr
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("registry does not answer: %v", err)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
 }

@@ -59,16 +59,6 @@ func (r Reader) Approvals(ctx context.Context, session core.SessionID, state cor
 }
 
 // UpdateApproval changes one; its state moves along core.ApprovalTable only.
-func (w Writer) UpdateApproval(ctx context.Context, id core.ApprovalID, change func(*Approval) error) (a Approval, err error) {
-	err = w.in(ctx, func(c conn) error {
-		a, err = approvalTable.update(ctx, c, id, func(a *Approval) error {
-			from := a.State
-			if err := change(a); err != nil {
-				return err
-			}
-			return move("approval", id, core.ApprovalTable, from, a.State)
-		})
-		return err
-	})
-	return a, err
+func (w Writer) UpdateApproval(ctx context.Context, id core.ApprovalID, change func(*Approval) error) (Approval, error) {
+	return moveAlong(ctx, w, approvalTable, id, core.ApprovalTable, func(a *Approval) core.ApprovalState { return a.State }, change)
 }

@@ -39,18 +39,8 @@ func (r Reader) Attempts(ctx context.Context, run core.RunID) ([]core.Attempt, e
 }
 
 // UpdateAttempt changes one; its state moves along core.AttemptTable only.
-func (w Writer) UpdateAttempt(ctx context.Context, id core.AttemptID, change func(*core.Attempt) error) (a core.Attempt, err error) {
-	err = w.in(ctx, func(c conn) error {
-		a, err = attemptTable.update(ctx, c, id, func(a *core.Attempt) error {
-			from := a.State
-			if err := change(a); err != nil {
-				return err
-			}
-			return move("attempt", id, core.AttemptTable, from, a.State)
-		})
-		return err
-	})
-	return a, err
+func (w Writer) UpdateAttempt(ctx context.Context, id core.AttemptID, change func(*core.Attempt) error) (core.Attempt, error) {
+	return moveAlong(ctx, w, attemptTable, id, core.AttemptTable, func(a *core.Attempt) core.AttemptState { return a.State }, change)
 }
 
 // CloseAttempts ends every running attempt of a run in the given state, which

@@ -43,16 +43,6 @@ func (r Reader) OpenBuilds(ctx context.Context) ([]core.Build, error) {
 }
 
 // UpdateBuild changes one; its state moves along core.BuildTable only.
-func (w Writer) UpdateBuild(ctx context.Context, id core.BuildID, change func(*core.Build) error) (b core.Build, err error) {
-	err = w.in(ctx, func(c conn) error {
-		b, err = buildTable.update(ctx, c, id, func(b *core.Build) error {
-			from := b.State
-			if err := change(b); err != nil {
-				return err
-			}
-			return move("build", id, core.BuildTable, from, b.State)
-		})
-		return err
-	})
-	return b, err
+func (w Writer) UpdateBuild(ctx context.Context, id core.BuildID, change func(*core.Build) error) (core.Build, error) {
+	return moveAlong(ctx, w, buildTable, id, core.BuildTable, func(b *core.Build) core.BuildState { return b.State }, change)
 }

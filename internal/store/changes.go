@@ -19,6 +19,7 @@ var changeTable = table[core.Change]{
 			stamp{&c.Updated},
 		}
 	},
+	updated: func(v *core.Change) *time.Time { return &v.Updated },
 }
 
 // CreateChange adds one and, if its Number is 0, gives it the next number of
@@ -76,19 +77,8 @@ func (r Reader) ChangesOfBranch(ctx context.Context, repository, branch string) 
 }
 
 // UpdateChange changes one; its state moves along core.ChangeTable only.
-func (w Writer) UpdateChange(ctx context.Context, id core.ChangeID, change func(*core.Change) error) (ch core.Change, err error) {
-	err = w.in(ctx, func(c conn) error {
-		ch, err = changeTable.update(ctx, c, id, func(v *core.Change) error {
-			from := v.State
-			if err := change(v); err != nil {
-				return err
-			}
-			v.Updated = now()
-			return move("change", id, core.ChangeTable, from, v.State)
-		})
-		return err
-	})
-	return ch, err
+func (w Writer) UpdateChange(ctx context.Context, id core.ChangeID, change func(*core.Change) error) (core.Change, error) {
+	return moveAlong(ctx, w, changeTable, id, core.ChangeTable, func(v *core.Change) core.ChangeState { return v.State }, change)
 }
 
 var changeApprovalTable = table[core.ChangeApproval]{

@@ -50,10 +50,6 @@ func (r Reader) Comments(ctx context.Context, change core.ChangeID) ([]core.Comm
 }
 
 // UpdateComment changes one, for example to name the prompt it became.
-func (w Writer) UpdateComment(ctx context.Context, id core.CommentID, change func(*core.Comment) error) (cm core.Comment, err error) {
-	err = w.in(ctx, func(c conn) error {
-		cm, err = commentTable.update(ctx, c, id, change)
-		return err
-	})
-	return cm, err
+func (w Writer) UpdateComment(ctx context.Context, id core.CommentID, change func(*core.Comment) error) (core.Comment, error) {
+	return commentTable.change(ctx, w, id, change)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"drydock/internal/core"
 )
@@ -12,6 +13,7 @@ var environmentTable = table[core.Environment]{
 	fields: func(e *core.Environment) []any {
 		return []any{&e.ID, &e.Name, &e.Source, &e.DefaultBranch, &e.Snapshot, stamp{&e.Created}, stamp{&e.Updated}}
 	},
+	updated: func(e *core.Environment) *time.Time { return &e.Updated },
 }
 
 // CreateEnvironment adds one, with its freshness; a second of the same name is a Conflict.
@@ -38,18 +40,8 @@ func (r Reader) Environments(ctx context.Context, p core.Page) ([]core.Environme
 }
 
 // UpdateEnvironment changes one as change says.
-func (w Writer) UpdateEnvironment(ctx context.Context, id core.EnvironmentID, change func(*core.Environment) error) (e core.Environment, err error) {
-	err = w.in(ctx, func(c conn) error {
-		e, err = environmentTable.update(ctx, c, id, func(e *core.Environment) error {
-			if err := change(e); err != nil {
-				return err
-			}
-			e.Updated = now()
-			return nil
-		})
-		return err
-	})
-	return e, err
+func (w Writer) UpdateEnvironment(ctx context.Context, id core.EnvironmentID, change func(*core.Environment) error) (core.Environment, error) {
+	return environmentTable.change(ctx, w, id, change)
 }
 
 // DeleteEnvironment removes one and its builds. While sessions of it exist it

@@ -51,10 +51,6 @@ func (r Reader) Freshness(ctx context.Context, env core.EnvironmentID) (Freshnes
 }
 
 // UpdateFreshness changes the one of an environment.
-func (w Writer) UpdateFreshness(ctx context.Context, env core.EnvironmentID, change func(*Freshness) error) (f Freshness, err error) {
-	err = w.in(ctx, func(c conn) error {
-		f, err = freshnessTable.update(ctx, c, env, change)
-		return err
-	})
-	return f, err
+func (w Writer) UpdateFreshness(ctx context.Context, env core.EnvironmentID, change func(*Freshness) error) (Freshness, error) {
+	return freshnessTable.change(ctx, w, env, change)
 }

@@ -22,6 +22,7 @@ var repositoryTable = table[Repository]{
 	fields: func(r *Repository) []any {
 		return []any{&r.Name, &r.Environment, &r.Source, &r.DefaultBranch, stamp{&r.Created}, stamp{&r.Updated}}
 	},
+	updated: func(r *Repository) *time.Time { return &r.Updated },
 }
 
 // CreateRepository adds one; a second of the same name is a Conflict.
@@ -40,16 +41,6 @@ func (r Reader) Repositories(ctx context.Context, p core.Page) ([]Repository, st
 }
 
 // UpdateRepository changes one.
-func (w Writer) UpdateRepository(ctx context.Context, name string, change func(*Repository) error) (repo Repository, err error) {
-	err = w.in(ctx, func(c conn) error {
-		repo, err = repositoryTable.update(ctx, c, name, func(r *Repository) error {
-			if err := change(r); err != nil {
-				return err
-			}
-			r.Updated = now()
-			return nil
-		})
-		return err
-	})
-	return repo, err
+func (w Writer) UpdateRepository(ctx context.Context, name string, change func(*Repository) error) (Repository, error) {
+	return repositoryTable.change(ctx, w, name, change)
 }

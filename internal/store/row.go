@@ -100,6 +100,7 @@ type table[T any] struct {
 	noun    string // "session"
 	columns string
 	fields  func(*T) []any
+	updated func(*T) *time.Time // set by every update; nil: there is none
 }
 
 func (t table[T]) what(key any) string { return fmt.Sprintf("%s %v", t.noun, key) }
@@ -206,12 +207,35 @@ func (t table[T]) update(ctx context.Context, c conn, key any, change func(v *T)
 	if err := change(&v); err != nil {
 		return zero, err
 	}
+	if t.updated != nil {
+		*t.updated(&v) = now()
+	}
 	args := append(t.fields(&v)[1:], key)
 	set := strings.Join(names[1:], " = ?, ") + " = ?"
 	if _, err := c.exec(ctx, "UPDATE "+t.name+" SET "+set+" WHERE "+names[0]+" = ?", args...); err != nil {
 		return zero, c.d.explain(ctx, "store."+t.noun, err, t.what(key))
 	}
 	return v, nil
+}
+
+// change is update as a write of its own.
+func (t table[T]) change(ctx context.Context, w Writer, key any, change func(v *T) error) (v T, err error) {
+	err = w.in(ctx, func(c conn) error {
+		v, err = t.update(ctx, c, key, change)
+		return err
+	})
+	return v, err
+}
+
+// moveAlong is change for records whose state moves along a table of states only.
+func moveAlong[T any, S ~string](ctx context.Context, w Writer, t table[T], key any, states core.Table[S], state func(*T) S, change func(v *T) error) (T, error) {
+	return t.change(ctx, w, key, func(v *T) error {
+		from := state(v)
+		if err := change(v); err != nil {
+			return err
+		}
+		return move(t.noun, key, states, from, state(v))
+	})
 }
 
 // page lists newest first: keys sort by the time they were made. conditions

@@ -35,16 +35,6 @@ func (r Reader) Runs(ctx context.Context, session core.SessionID) ([]core.Run, e
 }
 
 // UpdateRun changes one; its state moves along core.RunTable only.
-func (w Writer) UpdateRun(ctx context.Context, id core.RunID, change func(*core.Run) error) (run core.Run, err error) {
-	err = w.in(ctx, func(c conn) error {
-		run, err = runTable.update(ctx, c, id, func(r *core.Run) error {
-			from := r.State
-			if err := change(r); err != nil {
-				return err
-			}
-			return move("run", id, core.RunTable, from, r.State)
-		})
-		return err
-	})
-	return run, err
+func (w Writer) UpdateRun(ctx context.Context, id core.RunID, change func(*core.Run) error) (core.Run, error) {
+	return moveAlong(ctx, w, runTable, id, core.RunTable, func(r *core.Run) core.RunState { return r.State }, change)
 }

@@ -26,6 +26,7 @@ var sandboxTable = table[Sandbox]{
 	fields: func(s *Sandbox) []any {
 		return []any{&s.ID, &s.Purpose, &s.Owner, &s.State, &s.Cause, asDoc(&s.Handle), stamp{&s.Created}, stamp{&s.Updated}}
 	},
+	updated: func(s *Sandbox) *time.Time { return &s.Updated },
 }
 
 // CreateSandbox adds one.
@@ -49,17 +50,6 @@ func (r Reader) SandboxesOf(ctx context.Context, owner string) ([]Sandbox, error
 }
 
 // UpdateSandbox changes one; its state moves along core.SandboxTable only.
-func (w Writer) UpdateSandbox(ctx context.Context, id core.SandboxID, change func(*Sandbox) error) (s Sandbox, err error) {
-	err = w.in(ctx, func(c conn) error {
-		s, err = sandboxTable.update(ctx, c, id, func(s *Sandbox) error {
-			from := s.State
-			if err := change(s); err != nil {
-				return err
-			}
-			s.Updated = now()
-			return move("sandbox", id, core.SandboxTable, from, s.State)
-		})
-		return err
-	})
-	return s, err
+func (w Writer) UpdateSandbox(ctx context.Context, id core.SandboxID, change func(*Sandbox) error) (Sandbox, error) {
+	return moveAlong(ctx, w, sandboxTable, id, core.SandboxTable, func(s *Sandbox) core.SandboxState { return s.State }, change)
 }

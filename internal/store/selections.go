@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"drydock/internal/core"
 )
@@ -18,6 +19,7 @@ var selectionTable = table[core.Selection]{
 			stamp{&s.Updated},
 		}
 	},
+	updated: func(s *core.Selection) *time.Time { return &s.Updated },
 }
 
 // CreateSelection adds one; its environment must exist. clientID, unless
@@ -57,17 +59,6 @@ func (r Reader) SessionsOfSelection(ctx context.Context, id core.SelectionID) ([
 }
 
 // UpdateSelection changes one; its state moves along core.SelectionTable only.
-func (w Writer) UpdateSelection(ctx context.Context, id core.SelectionID, change func(*core.Selection) error) (s core.Selection, err error) {
-	err = w.in(ctx, func(c conn) error {
-		s, err = selectionTable.update(ctx, c, id, func(s *core.Selection) error {
-			from := s.State
-			if err := change(s); err != nil {
-				return err
-			}
-			s.Updated = now()
-			return move("selection", id, core.SelectionTable, from, s.State)
-		})
-		return err
-	})
-	return s, err
+func (w Writer) UpdateSelection(ctx context.Context, id core.SelectionID, change func(*core.Selection) error) (core.Selection, error) {
+	return moveAlong(ctx, w, selectionTable, id, core.SelectionTable, func(s *core.Selection) core.SelectionState { return s.State }, change)
 }

@@ -25,6 +25,7 @@ var sessionTable = table[core.Session]{
 			stamp{&s.Updated},
 		}
 	},
+	updated: func(s *core.Session) *time.Time { return &s.Updated },
 }
 
 // CreateSession adds one; its environment must exist. clientID, unless empty,
@@ -60,19 +61,8 @@ func (r Reader) Sessions(ctx context.Context, f core.SessionFilter, p core.Page)
 }
 
 // UpdateSession changes one; its state moves along core.SessionTable only.
-func (w Writer) UpdateSession(ctx context.Context, id core.SessionID, change func(*core.Session) error) (s core.Session, err error) {
-	err = w.in(ctx, func(c conn) error {
-		s, err = sessionTable.update(ctx, c, id, func(s *core.Session) error {
-			from := s.State
-			if err := change(s); err != nil {
-				return err
-			}
-			s.Updated = now()
-			return move("session", id, core.SessionTable, from, s.State)
-		})
-		return err
-	})
-	return s, err
+func (w Writer) UpdateSession(ctx context.Context, id core.SessionID, change func(*core.Session) error) (core.Session, error) {
+	return moveAlong(ctx, w, sessionTable, id, core.SessionTable, func(s *core.Session) core.SessionState { return s.State }, change)
 }
 
 // StartClock starts, or goes on with, counting the time that a session's run

@@ -49,16 +49,6 @@ func (r Reader) SnapshotsInState(ctx context.Context, state core.SnapshotState) 
 }
 
 // UpdateSnapshot changes one; its state moves along core.SnapshotTable only.
-func (w Writer) UpdateSnapshot(ctx context.Context, id core.SnapshotID, change func(*core.Snapshot) error) (s core.Snapshot, err error) {
-	err = w.in(ctx, func(c conn) error {
-		s, err = snapshotTable.update(ctx, c, id, func(s *core.Snapshot) error {
-			from := s.State
-			if err := change(s); err != nil {
-				return err
-			}
-			return move("snapshot", id, core.SnapshotTable, from, s.State)
-		})
-		return err
-	})
-	return s, err
+func (w Writer) UpdateSnapshot(ctx context.Context, id core.SnapshotID, change func(*core.Snapshot) error) (core.Snapshot, error) {
+	return moveAlong(ctx, w, snapshotTable, id, core.SnapshotTable, func(s *core.Snapshot) core.SnapshotState { return s.State }, change)
 }

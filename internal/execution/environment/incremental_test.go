@@ -14,6 +14,8 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/sandbox"
+	"drydock/internal/execution/sandbox/fake"
 	"drydock/internal/gitcmd/mirror"
 )
 
@@ -207,6 +209,65 @@ func TestBrokenIncrementalBuildIsTriedFromScratch(t *testing.T) {
 		t.Errorf("layers %v, error %v", layers, err)
 	}
 	w.leftovers()
+}
+
+// A quick build starts its services for the memory image only. One that ends
+// before they came up has not shown that they do: its snapshot is not used.
+func TestQuickBuildThatIsCutOff(t *testing.T) {
+	for how, end := range map[string]func(*world, core.BuildID) core.BuildState{
+		"stopped": func(w *world, id core.BuildID) core.BuildState {
+			if err := w.builder.Stop(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			return core.BuildStopped
+		},
+		"interrupted": func(w *world, _ core.BuildID) core.BuildState {
+			w.stop()
+			w.start()
+			return core.BuildFailed
+		},
+	} {
+		w := newWorldIn(t, t.TempDir())
+		w.newDriver = func() sandbox.Driver { return w.host.Driver(fake.Options{Memory: true}) }
+		w.start()
+		t.Cleanup(w.stop)
+		begun := filepath.Join(w.dir, "begun")
+		w.commit(map[string]string{"works": "yes\n", "drydock.yaml": fmt.Sprintf(`base: debian:bookworm
+services:
+  one: {run: "touch %[1]s; sleep 1000", ready: test -e works -a -e %[1]s}
+`, begun)})
+		first := w.built(environment.BuildRequest{Source: w.repo})
+		if err := os.Remove(begun); err != nil {
+			t.Fatal(err)
+		}
+		w.run("rm", "-q", "works")
+		w.commit(map[string]string{"other": "x\n"})
+		b, err := w.builder.Build(t.Context(), environment.BuildRequest{Name: "shop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); ; {
+			if _, err := os.Stat(begun); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the service is not started\n%s", how, w.logOf(b.ID))
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		want := end(w, b.ID)
+		b = w.wait(b.ID)
+		if _, frozen := phaseOf(b, environment.PhaseSnapshot); !frozen {
+			t.Fatalf("%s: not a quick build: phases %q", how, phases(b))
+		}
+		if b.State != want || b.Snapshot != "" || b.Failure == nil || b.Failure.Code != how {
+			t.Errorf("%s: the build ended as %+v, failure %+v", how, b, b.Failure)
+		}
+		if env := w.env(); env.Snapshot != first.Snapshot {
+			t.Errorf("%s: sessions begin from %s, not from %s, which works", how, env.Snapshot, first.Snapshot)
+		}
+		w.leftovers()
+	}
 }
 
 func TestOnSyncInABuild(t *testing.T) {

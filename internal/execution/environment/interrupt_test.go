@@ -12,6 +12,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
 	"drydock/internal/execution/environment/recipe"
+	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/sandbox/fake"
 	"drydock/internal/execution/snapshot"
@@ -22,7 +23,7 @@ import (
 func memoryWorld(t *testing.T) (*world, core.Build) {
 	t.Helper()
 	w := newWorldIn(t, t.TempDir())
-	w.newDriver = func() sandbox.Driver { return w.host.Driver(fake.Options{Memory: true}) }
+	w.newDriver = func() sandbox.Driver { return w.host.Driver(fake.Options{Memory: true, Rest: true}) }
 	w.start()
 	t.Cleanup(w.stop)
 	w.commit(goodRepo())
@@ -279,6 +280,81 @@ func TestWarmSandboxDies(t *testing.T) {
 	}
 	stop()
 	w.leftovers()
+}
+
+// Whoever takes a warm sandbox at the moment in which the pool brings it to rest
+// can work in it: the pool does not stop what is no longer its own.
+func TestTakenWhileItIsBroughtToRest(t *testing.T) {
+	for _, slow := range []fake.Op{fake.Status, fake.Rest} { // looking at it, bringing it to rest
+		w, b := memoryWorld(t)
+		pool, env, stop := w.pooled(environment.PoolOptions{Max: 1, Min: 1, Settle: time.Nanosecond})
+		defer stop()
+		until := make(chan struct{})
+		w.host.Faults.Set(slow, fake.Fault{Hang: true, Until: until, Times: 1})
+		before := w.host.Faults.Count(slow)
+		for deadline := time.Now().Add(time.Minute); w.host.Faults.Count(slow) == before; pool.Wake() {
+			if time.Now().After(deadline) {
+				t.Fatalf("the pool does not %s", slow)
+			}
+			<-time.After(time.Millisecond)
+		}
+		claimed := make(chan *environment.Machine, 1)
+		go func() { claimed <- w.claim(b, "") }()
+		var box *environment.Machine
+		select { // it may have to wait for the pool
+		case box = <-claimed:
+		case <-time.After(time.Second):
+		}
+		close(until)
+		if box == nil {
+			box = <-claimed
+		}
+		w.waits(pool, env.ID, 1) // the pool is done with all that it has seen before
+		if got := w.answer(box, "echo mine"); got != "mine" || box.From() != environment.FromWarm {
+			t.Errorf("slow %s: the sandbox, from %s, says %q", slow, box.From(), got)
+		}
+		if err := box.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		stop()
+		w.leftovers()
+	}
+}
+
+// A warm sandbox rests; it is awake for whoever takes it.
+func TestWarmSandboxRests(t *testing.T) {
+	w, b := memoryWorld(t)
+	pool, env, stop := w.pooled(environment.PoolOptions{Max: 1, Min: 1, Settle: time.Nanosecond})
+	defer stop()
+	w.waits(pool, env.ID, 1)
+	first := w.warm()
+	m, _ := w.launcher.Machine(first)
+	for deadline := time.Now().Add(time.Minute); w.answer(m, "echo awake") == "awake"; pool.Wake() {
+		if time.Now().After(deadline) {
+			t.Fatal("a warm sandbox does not rest")
+		}
+	}
+	box := w.claim(b, "")
+	if got := w.answer(box, "echo mine"); got != "mine" || box.ID() != first {
+		t.Errorf("the sandbox that was taken is %s, not %s, and says %q", box.ID(), first, got)
+	}
+	if err := box.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop()
+	w.leftovers()
+}
+
+// answer is what a sandbox says, or "" where it says nothing in time.
+func (w *world) answer(m *environment.Machine, script string) string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+	defer cancel()
+	res, err := m.Guest().Run(ctx, guest.Command{Argv: []string{"sh", "-ec", script}})
+	if err != nil && ctx.Err() == nil {
+		w.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(res.Stdout))
 }
 
 // warm is the one sandbox that waits.

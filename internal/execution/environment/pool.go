@@ -34,6 +34,10 @@ type PoolOptions struct {
 	Lately, Window time.Duration
 	// Draft is how long a claim waits for its prompt; default 2 minutes.
 	Draft time.Duration
+	// Settle is how long a new sandbox runs before it rests; default 5 seconds.
+	// Until then gVisor gives memory back that only the restore needed, and
+	// services do what was due meanwhile.
+	Settle time.Duration
 }
 
 // Pool keeps sandboxes restored before anybody asks: with everything running in
@@ -62,12 +66,9 @@ type draft struct {
 }
 
 const (
-	poolTick = 2 * time.Second
-	// Until then gVisor gives memory back that only the restore needed, and
-	// services do what was due meanwhile.
-	poolSettle = 5 * time.Second
-	poolProbe  = 30 * time.Second
-	poolRetry  = time.Minute // after a warm sandbox that could not be made
+	poolTick  = 2 * time.Second
+	poolProbe = 30 * time.Second
+	poolRetry = time.Minute // after a warm sandbox that could not be made
 	// Making the next sandbox would take the processor from the one just taken.
 	poolQuiet    = 500 * time.Millisecond
 	poolQuietMax = 2 * time.Second // while one after the other is taken
@@ -83,6 +84,7 @@ func NewPool(deps PoolDeps, opts PoolOptions) *Pool {
 	def(&opts.Lately, 24*time.Hour)
 	def(&opts.Window, 10*time.Minute)
 	def(&opts.Draft, 2*time.Minute)
+	def(&opts.Settle, 5*time.Second)
 	opts.Min = min(opts.Min, opts.Max)
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -127,15 +129,16 @@ func (p *Pool) calm(ctx context.Context) {
 	defer p.mu.Unlock()
 	for _, list := range p.ready {
 		for _, m := range list {
-			if !m.resting && !m.restless && time.Since(m.asked) > poolSettle {
+			if !m.resting && !m.restless && time.Since(m.asked) > p.opts.Settle {
 				m.rest(ctx)
 			}
 		}
 	}
 }
 
-// resting says whether nothing is to be made at this moment.
-func (p *Pool) resting() bool {
+// sparing says whether the processor is left to a sandbox that was just taken:
+// none is made at this moment.
+func (p *Pool) sparing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Now().Before(p.quiet)
@@ -182,7 +185,7 @@ func (p *Pool) fill(ctx context.Context) {
 	p.calm(ctx)
 	for _, env := range envs {
 		for env.Snapshot != "" && ctx.Err() == nil && p.short(env) {
-			if p.resting() {
+			if p.sparing() {
 				return
 			}
 			if p.deps.Room != nil && !p.deps.Room(ctx) {

@@ -219,13 +219,13 @@ type Driver interface {
 }
 
 // Network gives a sandbox its place on the network. The runsc driver consumes
-// it; package netjail of containment fulfils it through the daemon.
+// it; package containment fulfils it.
 type Network interface {
 	// Attach makes (or finds) the namespace of one sandbox under a policy; nil
 	// means only drydock-init is reachable, from the host, and nothing else.
-	Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error)
+	Attach(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (core.Attachment, error)
 	// Hold is Attach, but nothing is let out until Attach is called.
-	Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (Attachment, error)
+	Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (core.Attachment, error)
 	// Renew puts a namespace back into the state in which a sandbox can be
 	// started in it, after one that was has ended: gVisor takes address and
 	// route away. What it lets out stays as it is.
@@ -234,12 +234,4 @@ type Network interface {
 	Detach(ctx context.Context, id core.SandboxID) error
 	// List names every sandbox with anything left.
 	List(ctx context.Context) ([]core.SandboxID, error)
-}
-
-// Attachment is a ready network namespace.
-type Attachment struct {
-	Namespace string     // path
-	Address   netip.Addr // of the sandbox; the host reaches it here
-	Resolver  netip.Addr // for /etc/resolv.conf
-	Env       []string   // proxy variables and the like, becomes Handle.Env
 }

@@ -75,11 +75,7 @@ func (s *Server) evidenceRoutes() {
 }
 
 func withEvidence[O any](raw string, f func(core.EvidenceID) (*O, error)) (*O, error) {
-	id, err := core.ParseID[core.EvidenceID]("evd_", raw)
-	if err != nil {
-		return nil, err
-	}
-	return f(id)
+	return withID("evd_", raw, f)
 }
 
 // download sends one blob. Pictures keep their type; the rest is octets.

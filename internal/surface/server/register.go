@@ -124,6 +124,15 @@ func (p PageIn) page() core.Page { return core.Page{Limit: p.Limit, Cursor: p.Cu
 
 func ok[T any](v T) *out[T] { return &out[T]{Body: v} }
 
+// withID runs f with the parsed identifier.
+func withID[ID ~string, O any](prefix, raw string, f func(ID) (*O, error)) (*O, error) {
+	id, err := core.ParseID[ID](prefix, raw)
+	if err != nil {
+		return nil, err
+	}
+	return f(id)
+}
+
 // listOf makes a page; items is never null.
 func listOf[T any](items []T, next string) *out[api.List[T]] {
 	if items == nil {

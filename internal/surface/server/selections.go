@@ -18,11 +18,7 @@ type Selections interface {
 }
 
 func withSelection[O any](raw string, f func(core.SelectionID) (*O, error)) (*O, error) {
-	id, err := core.ParseID[core.SelectionID]("sel_", raw)
-	if err != nil {
-		return nil, err
-	}
-	return f(id)
+	return withID("sel_", raw, f)
 }
 
 func (s *Server) selectionRoutes() {

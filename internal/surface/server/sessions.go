@@ -12,13 +12,8 @@ func sessionID(s string) (core.SessionID, error) {
 	return core.ParseID[core.SessionID]("ses_", s)
 }
 
-// withSession runs f with the parsed identifier.
 func withSession[O any](raw string, f func(core.SessionID) (*O, error)) (*O, error) {
-	id, err := sessionID(raw)
-	if err != nil {
-		return nil, err
-	}
-	return f(id)
+	return withID("ses_", raw, f)
 }
 
 func (s *Server) sessionRoutes() {

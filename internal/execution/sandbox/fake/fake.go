@@ -53,6 +53,7 @@ type box struct {
 	handle sandbox.Handle
 	dir    string
 	op     sync.Mutex // serialises what changes the sandbox
+	ear    ear
 
 	mu     sync.Mutex
 	status sandbox.Status
@@ -128,6 +129,7 @@ func (b *box) end(cause sandbox.Cause, detail string) {
 	if b.status.State == core.SandboxRunning && b.status.Cause == sandbox.CauseNone {
 		b.status.Cause, b.status.Detail = cause, detail
 	}
+	b.ear.uncover() // it ends in order
 	b.stop()
 }
 
@@ -137,6 +139,7 @@ type Options struct {
 	// Memory makes the driver take memory images and restore them. No process
 	// goes on in them: who restores one finds the files alone.
 	Memory bool
+	Rest   bool // sandboxes can rest: nothing answers then, but processes go on
 }
 
 // Driver makes a driver in the world, as a daemon does when it starts. It
@@ -165,7 +168,7 @@ func (d *Driver) Name() string { return name }
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{Memory: d.opts.Memory, Fork: d.opts.Memory}
+	return sandbox.Capabilities{Memory: d.opts.Memory, Fork: d.opts.Memory, Rest: d.opts.Rest}
 }
 
 // Close implements sandbox.Driver.
@@ -284,7 +287,7 @@ func (d *Driver) start(ctx context.Context, b *box, address string) error {
 		return errors.Join(err, ln.Close())
 	}
 	sup, err := supervisor.New(supervisor.Options{
-		Root: root, Token: b.spec.Token, Listen: ln, Version: name,
+		Root: root, Token: b.spec.Token, Listen: earListener{ln, &b.ear}, Version: name,
 		Env: append([]string{"PATH=" + os.Getenv("PATH")}, b.spec.Env...), //nolint:forbidigo // the host's programs
 	})
 	if err != nil {
@@ -348,6 +351,7 @@ func (d *Driver) Recover(ctx context.Context, h sandbox.Handle) (sandbox.Status,
 			return sandbox.Status{}, core.E(op, core.KindOf(err), err, "network of sandbox %s", h.ID)
 		}
 	}
+	b.ear.uncover()
 	d.learn(h.ID, true)
 	return s, nil
 }
@@ -425,6 +429,7 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	if err := d.world.Faults.before(ctx, Freeze); err != nil {
 		return sandbox.Frozen{}, core.E(op, core.KindOf(err), err, "sandbox %s", id)
 	}
+	b.ear.uncover()
 	frozen := sandbox.Frozen{Upper: filepath.Join(opts.Into, "upper")}
 	switch s := b.state(); {
 	case s.State == core.SandboxFrozen && b.frozen == opts.Into, opts.Resume && b.frozen == opts.Into:

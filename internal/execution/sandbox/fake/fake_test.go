@@ -27,15 +27,15 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func TestContractWithMemory(t *testing.T) {
+func TestContractWithMemoryAndRest(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	sandboxtest.Root(t, base)
 	sandboxtest.Run(t, func(t *testing.T) *sandboxtest.Rig {
 		world := fake.NewWorld(t.TempDir())
 		t.Cleanup(world.Close)
 		return &sandboxtest.Rig{
-			Driver: world.Driver(fake.Options{Memory: true}), Base: base, Dir: t.TempDir(), Forgets: true,
-			Reopen: func(*testing.T) sandbox.Driver { return world.Driver(fake.Options{Memory: true}) },
+			Driver: world.Driver(fake.Options{Memory: true, Rest: true}), Base: base, Dir: t.TempDir(), Forgets: true,
+			Reopen: func(*testing.T) sandbox.Driver { return world.Driver(fake.Options{Memory: true, Rest: true}) },
 			Kill:   func(_ *testing.T, id core.SandboxID) { world.Kill(id) },
 		}
 	})

@@ -20,6 +20,7 @@ const (
 	List    Op = "list"
 	Fits    Op = "fits"
 	Assign  Op = "assign"
+	Rest    Op = "rest"
 	Notice  Op = "notice" // of the end of a sandbox, by the driver: only a Hang has an effect
 )
 

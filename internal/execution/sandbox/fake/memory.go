@@ -65,6 +65,7 @@ func (d *Driver) Assign(ctx context.Context, id core.SandboxID, to sandbox.Assig
 		}
 		h.Env, h.Resolver = a.Env, a.Resolver
 	}
+	b.ear.uncover()
 	h.Purpose, h.Owner, h.Created = to.Purpose, to.Owner, time.Now().UTC()
 	b.mu.Lock()
 	b.spec.Network, b.spec.Purpose, b.spec.Owner, b.handle = to.Network, to.Purpose, to.Owner, h
@@ -91,20 +92,6 @@ func (d *Driver) Open(ctx context.Context, id core.SandboxID) error {
 		return core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
 	}
 	return nil
-}
-
-// Rest implements sandbox.Driver: it cannot.
-func (d *Driver) Rest(_ context.Context, id core.SandboxID) error {
-	if _, err := d.find("fake.rest", id); err != nil {
-		return err
-	}
-	return core.E("fake.rest", core.Unavailable, nil, "sandbox %s cannot rest", id)
-}
-
-// Wake implements sandbox.Driver.
-func (d *Driver) Wake(_ context.Context, id core.SandboxID) error {
-	_, err := d.find("fake.wake", id)
-	return err
 }
 
 // Freezes implements sandbox.Driver.

@@ -48,7 +48,7 @@ var capabilities = [...]string{
 }
 
 // bundle writes the OCI bundle of a sandbox; init is the file of drydock-init.
-func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment, init string) error {
+func (d *Driver) bundle(spec sandbox.Spec, net core.Attachment, init string) error {
 	p := d.paths(spec.ID)
 	data, err := json.MarshalIndent(d.config(spec, net, p, init), "", "\t")
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *Driver) bundle(spec sandbox.Spec, net sandbox.Attachment, init string) 
 // image is restored. What may differ (paths on the host, names, the
 // environment, the control group) is not in it.
 func (d *Driver) shape(spec sandbox.Spec) string {
-	c := d.config(spec, sandbox.Attachment{}, paths{}, "")
+	c := d.config(spec, core.Attachment{}, paths{}, "")
 	for i := range c.Mounts {
 		c.Mounts[i].Source = ""
 	}
@@ -80,7 +80,7 @@ func (d *Driver) shape(spec sandbox.Spec) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func (d *Driver) config(spec sandbox.Spec, net sandbox.Attachment, p paths, init string) specs.Spec {
+func (d *Driver) config(spec sandbox.Spec, net core.Attachment, p paths, init string) specs.Spec {
 	caps := capabilities[:]
 	config := specs.Spec{
 		Version:  "1.1.0",
@@ -155,7 +155,7 @@ func (d *Driver) limit(config *specs.Spec, limits core.Limits) {
 
 // prepareRoot makes what the bundle mounts on and what must be there before
 // PID 1 runs. The tree below root is hostile: os.Root keeps every step in it.
-func (d *Driver) prepareRoot(p paths, spec sandbox.Spec, net sandbox.Attachment) error {
+func (d *Driver) prepareRoot(p paths, spec sandbox.Spec, net core.Attachment) error {
 	root, err := os.OpenRoot(p.root())
 	if err != nil {
 		return err

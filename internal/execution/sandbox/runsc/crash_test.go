@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 }
 
 // fixedNetwork is a namespace that somebody else made and will remove.
-type fixedNetwork struct{ at sandbox.Attachment }
+type fixedNetwork struct{ at core.Attachment }
 
-func (n fixedNetwork) Attach(context.Context, core.SandboxID, *core.NetworkPolicy) (sandbox.Attachment, error) {
+func (n fixedNetwork) Attach(context.Context, core.SandboxID, *core.NetworkPolicy) (core.Attachment, error) {
 	return n.at, nil
 }
 
-func (n fixedNetwork) Hold(context.Context, core.SandboxID, *core.NetworkPolicy) (sandbox.Attachment, error) {
+func (n fixedNetwork) Hold(context.Context, core.SandboxID, *core.NetworkPolicy) (core.Attachment, error) {
 	return n.at, nil
 }
 
@@ -58,7 +58,7 @@ func (n fixedNetwork) List(context.Context) ([]core.SandboxID, error) { return n
 func daemon() {
 	var in struct {
 		Options runsc.Options
-		At      sandbox.Attachment
+		At      core.Attachment
 		Spec    sandbox.Spec
 		Freeze  sandbox.FreezeOptions
 		Owner   string // to assign to

@@ -117,7 +117,7 @@ func (d *Driver) create(ctx context.Context, b *box, p paths, spec sandbox.Spec)
 			return h, err
 		}
 	}
-	var net sandbox.Attachment
+	var net core.Attachment
 	both, bothCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
 		if spec.Image != nil { // what wakes up in it must not reach anything before it is told who it is

@@ -219,6 +219,31 @@ func (d *Driver) known(op string, id core.SandboxID) (*box, error) {
 	return nil, core.E(op, core.NotFound, nil, "sandbox %s is not known", id)
 }
 
+// take returns the box of a sandbox, locked for the caller.
+func (d *Driver) take(ctx context.Context, op string, id core.SandboxID) (*box, error) {
+	b, err := d.known(op, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.lock(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// takeRunning is take for what only a sandbox that runs can do.
+func (d *Driver) takeRunning(ctx context.Context, op string, id core.SandboxID) (*box, error) {
+	b, err := d.take(ctx, op, id)
+	if err != nil {
+		return nil, err
+	}
+	if s := b.record().State; s != core.SandboxRunning {
+		b.unlock()
+		return nil, core.E(op, core.Conflict, nil, "sandbox %s is %s", id, s)
+	}
+	return b, nil
+}
+
 // claim adds a box, locked for the caller, or returns the one there is.
 func (d *Driver) claim(id core.SandboxID) (b *box, fresh bool) {
 	d.mu.Lock()

@@ -308,17 +308,11 @@ func (d *Driver) lies(ctx context.Context, b *box, why string) {
 // Assign implements sandbox.Driver.
 func (d *Driver) Assign(ctx context.Context, id core.SandboxID, to sandbox.Assignment) (sandbox.Handle, error) {
 	const op = "runsc.assign"
-	b, err := d.known(op, id)
+	b, err := d.takeRunning(ctx, op, id)
 	if err != nil {
 		return sandbox.Handle{}, err
 	}
-	if err := b.lock(ctx); err != nil {
-		return sandbox.Handle{}, err
-	}
 	defer b.unlock()
-	if s := b.record().State; s != core.SandboxRunning {
-		return sandbox.Handle{}, core.E(op, core.Conflict, nil, "sandbox %s is %s", id, s)
-	}
 	net, err := d.deps.Network.Hold(ctx, id, to.Network)
 	if err != nil {
 		return sandbox.Handle{}, core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
@@ -342,18 +336,12 @@ func (d *Driver) Assign(ctx context.Context, id core.SandboxID, to sandbox.Assig
 // Open implements sandbox.Driver.
 func (d *Driver) Open(ctx context.Context, id core.SandboxID) error {
 	const op = "runsc.open"
-	b, err := d.known(op, id)
+	b, err := d.takeRunning(ctx, op, id)
 	if err != nil {
-		return err
-	}
-	if err := b.lock(ctx); err != nil {
 		return err
 	}
 	defer b.unlock()
 	rec := b.record()
-	if rec.State != core.SandboxRunning {
-		return core.E(op, core.Conflict, nil, "sandbox %s is %s", id, rec.State)
-	}
 	if _, err := d.deps.Network.Attach(ctx, id, rec.Policy); err != nil {
 		return core.E(op, core.KindOf(err), err, "network of sandbox %s", id)
 	}

@@ -19,17 +19,11 @@ const restLimit = 2 * time.Second
 // Rest implements sandbox.Driver.
 func (d *Driver) Rest(ctx context.Context, id core.SandboxID) error {
 	const op = "runsc.rest"
-	b, err := d.known(op, id)
+	b, err := d.takeRunning(ctx, op, id)
 	if err != nil {
 		return err
 	}
-	if err := b.lock(ctx); err != nil {
-		return err
-	}
 	defer b.unlock()
-	if s := b.record().State; s != core.SandboxRunning {
-		return core.E(op, core.Conflict, nil, "sandbox %s is %s", id, s)
-	}
 	b.setResting(true)
 	if err := d.cgroups.rest(ctx, id); err != nil {
 		d.wake(b)
@@ -40,11 +34,8 @@ func (d *Driver) Rest(ctx context.Context, id core.SandboxID) error {
 
 // Wake implements sandbox.Driver.
 func (d *Driver) Wake(ctx context.Context, id core.SandboxID) error {
-	b, err := d.known("runsc.wake", id)
+	b, err := d.take(ctx, "runsc.wake", id)
 	if err != nil {
-		return err
-	}
-	if err := b.lock(ctx); err != nil {
 		return err
 	}
 	defer b.unlock()

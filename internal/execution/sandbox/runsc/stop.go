@@ -174,11 +174,8 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 	if !filepath.IsAbs(opts.Into) || opts.Resume && !opts.Memory {
 		return sandbox.Frozen{}, core.E(op, core.Invalid, nil, "freeze %+v: not an absolute path, or going on without memory", opts)
 	}
-	b, err := d.known(op, id)
+	b, err := d.take(ctx, op, id)
 	if err != nil {
-		return sandbox.Frozen{}, err
-	}
-	if err := b.lock(ctx); err != nil {
 		return sandbox.Frozen{}, err
 	}
 	defer b.unlock()

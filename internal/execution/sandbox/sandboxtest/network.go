@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"drydock/internal/core"
-	"drydock/internal/execution/sandbox"
 )
 
 // Network is the simplest sandbox.Network on this host: one namespace and one
@@ -54,11 +53,11 @@ func (n *Network) names(slot int) (ns, host string) {
 }
 
 // Attach implements sandbox.Network.
-func (n *Network) Attach(ctx context.Context, id core.SandboxID, _ *core.NetworkPolicy) (sandbox.Attachment, error) {
+func (n *Network) Attach(ctx context.Context, id core.SandboxID, _ *core.NetworkPolicy) (core.Attachment, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.fail != nil {
-		return sandbox.Attachment{}, n.fail
+		return core.Attachment{}, n.fail
 	}
 	slot, found := n.slots[id]
 	if !found {
@@ -72,7 +71,7 @@ func (n *Network) Attach(ctx context.Context, id core.SandboxID, _ *core.Network
 	}
 	ns, host := n.names(slot)
 	base := fmt.Sprintf("10.%d.%d.", n.octet, slot)
-	a := sandbox.Attachment{
+	a := core.Attachment{
 		Namespace: filepath.Join("/run/netns", ns),
 		Address:   netip.MustParseAddr(base + "2"),
 		Resolver:  netip.MustParseAddr(base + "1"),
@@ -90,7 +89,7 @@ func (n *Network) Attach(ctx context.Context, id core.SandboxID, _ *core.Network
 }
 
 // Hold implements sandbox.Network; there is nothing to shut.
-func (n *Network) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (sandbox.Attachment, error) {
+func (n *Network) Hold(ctx context.Context, id core.SandboxID, policy *core.NetworkPolicy) (core.Attachment, error) {
 	return n.Attach(ctx, id, policy)
 }
 

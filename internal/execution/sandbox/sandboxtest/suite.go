@@ -52,6 +52,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"freeze is repeatable", testFreezeAgain},
 		{"memory image and clones", testClones},
 		{"rest", testRest},
+		{"rest while the daemon dies", testRestRecover},
 		{"freeze and go on in place", testResume},
 		{"damaged and foreign memory images", testUnfit},
 		{"assign and open", testAssign},

@@ -16,6 +16,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/snapshot"
+	"drydock/internal/testkit/docker"
 )
 
 // small is a snapshot with a memory image, of which one file does not compress.
@@ -115,7 +116,7 @@ func TestPushGoesOn(t *testing.T) {
 // TestChunks sends a blob of several chunks; the connection breaks in one, and
 // the upload goes on from what has arrived.
 func TestChunks(t *testing.T) {
-	addr := debianRegistry(t)
+	addr := docker.Registry(t)
 	a := newHost(t)
 	id := a.frozen(snapshot.Draft{}, shell(t, `head -c 80M /dev/urandom > big`))
 	var broken, patches atomic.Int32

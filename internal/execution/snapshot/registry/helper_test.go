@@ -1,13 +1,11 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"golang.org/x/sys/unix"
@@ -308,40 +305,4 @@ func (s *server) asked(method, part string) []string {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r string) bool {
 		return !strings.HasPrefix(r, method) || !strings.Contains(r, part)
 	})
-}
-
-// debianRegistry is an independent server on a port of this machine.
-func debianRegistry(t *testing.T) string {
-	t.Helper()
-	program := need.Program(t, "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "config.yml"), fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}, delete: {enabled: true}}\nhttp: {addr: %q}\n", filepath.Join(dir, "data"), addr))
-	var out bytes.Buffer
-	cmd := exec.Command(program, "serve", filepath.Join(dir, "config.yml"))
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-			return addr
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("registry does not answer: %v\n%s", err, out.String())
-		}
-		<-time.After(20 * time.Millisecond)
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"drydock/internal/core"
 	"drydock/internal/execution/image"
 	"drydock/internal/execution/snapshot"
+	"drydock/internal/testkit/docker"
 	"drydock/internal/testkit/need"
 )
 
@@ -84,7 +85,7 @@ func (h *host) pull(ref string) Pulled {
 // TestThereAndBack pushes to a registry of another make and pulls into another
 // state directory: a sandbox sees the very same.
 func TestThereAndBack(t *testing.T) {
-	addr := debianRegistry(t)
+	addr := docker.Registry(t)
 	a, b := newHost(t), newHost(t)
 	_, ids := a.chain()
 	a.remember(ids[1], map[string]string{"checkpoint.img": "kernel", "pages.img": strings.Repeat("page", 1<<20)})
@@ -160,7 +161,7 @@ func TestThereAndBack(t *testing.T) {
 // TestOthersReadIt asks tools that know nothing of us.
 func TestOthersReadIt(t *testing.T) {
 	skopeo, umoci := need.Program(t, "skopeo"), need.Program(t, "umoci")
-	addr := debianRegistry(t)
+	addr := docker.Registry(t)
 	a := newHost(t)
 	_, ids := a.chain()
 	a.remember(ids[1], map[string]string{"pages.img": "x"})

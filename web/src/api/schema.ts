@@ -1,0 +1,4151 @@
+// Generated from docs/openapi.json by `npm run types`; do not edit.
+
+export type paths = {
+    "/api/v1/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Questions that runs ask people */
+        get: operations["list-approvals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/approvals/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer a question */
+        post: operations["approve-approval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/approvals/{id}/deny": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer a question */
+        post: operations["deny-approval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A consistent copy of the daemon's state as a tar */
+        post: operations["backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/blobs/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A picture or a log, by digest */
+        get: operations["get-blob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/builds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Build an environment; progress are the events of the build */
+        post: operations["create-build"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/builds/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One build */
+        get: operations["get-build"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/builds/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events of a build, as a stream that can be resumed */
+        get: operations["build-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the host has room for, and who waits */
+        get: operations["capacity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List changes, newest first */
+        get: operations["list-changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One change with commits, comments and approvals; by identifier, ENVIRONMENT#NUMBER or NUMBER */
+        get: operations["get-change"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Approve one commit of a change; its prompt's author may not */
+        post: operations["approve-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Close a change without merging */
+        post: operations["close-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/comments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Comment on a change, or on a line of it */
+        post: operations["comment-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Unified diff of a change */
+        get: operations["change-diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Merge a change */
+        post: operations["merge-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open a closed change again */
+        post: operations["reopen-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Somebody has begun to type: a warm sandbox is kept for the prompt */
+        post: operations["create-draft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/drafts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** There will be no prompt: the sandbox goes back */
+        delete: operations["return-draft"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/environments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List environments by name */
+        get: operations["list-environments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/environments/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One environment, by name or identifier */
+        get: operations["get-environment"];
+        put?: never;
+        post?: never;
+        /** Remove an environment with its builds and snapshots */
+        delete: operations["remove-environment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/environments/{id}/builds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Builds of an environment, newest first */
+        get: operations["list-builds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/environments/{id}/recipe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The file the environment was last built from */
+        get: operations["get-recipe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/environments/{id}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Use an earlier good snapshot again, until the base branch moves on or somebody builds the environment */
+        post: operations["rollback-environment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evidence/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The manifest of a bundle */
+        get: operations["get-evidence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evidence/{id}/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The whole bundle as a tar, for evidence verify */
+        get: operations["evidence-bundle"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evidence/{id}/files/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One artifact that the manifest names */
+        get: operations["evidence-file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evidence/{id}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a proof again; events, then one event named result */
+        post: operations["rerun-evidence"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Attempts of a run, in order */
+        get: operations["list-attempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sandboxes there are now */
+        get: operations["list-sandboxes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/selections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List selections, newest first */
+        get: operations["list-selections"];
+        put?: never;
+        /** One task for several sessions that start alike; stored when answered */
+        post: operations["create-selection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/selections/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A selection, its sessions compared, best first */
+        get: operations["get-selection"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/selections/{id}/pick": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pick one session; the others are stopped, their changes closed, and archived */
+        post: operations["pick-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List sessions, newest first */
+        get: operations["list-sessions"];
+        put?: never;
+        /** New session with its first prompt; stored when answered */
+        post: operations["create-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One session */
+        get: operations["get-session"];
+        put?: never;
+        post?: never;
+        /** Archive a session: its sandbox goes, its log stays */
+        delete: operations["archive-session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Raise the budget of a session */
+        put: operations["set-budget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/continue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Go on after a stop, a failure or a hand-over */
+        post: operations["continue-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the session changed so far, against its base */
+        get: operations["session-diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events of a session, as a stream that can be resumed */
+        get: operations["session-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Bytes of one file of the workspace, at most 8 MiB */
+        get: operations["session-file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List a directory of the workspace */
+        get: operations["session-files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** New sessions that go on from where this one is, memory included */
+        post: operations["fork-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Prompts of a session, in order */
+        get: operations["list-prompts"];
+        put?: never;
+        /** Queue a follow-up; stored when answered */
+        post: operations["create-prompt"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/prompts/{prompt}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Withdraw a queued prompt */
+        delete: operations["remove-prompt"];
+        options?: never;
+        head?: never;
+        /** Change the text of a queued prompt */
+        patch: operations["edit-prompt"];
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/prompts/{prompt}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a queued prompt within the queue */
+        post: operations["move-prompt"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Runs of a session */
+        get: operations["list-runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop the run under way; the work so far is kept */
+        post: operations["stop-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Run a command in the sandbox over a WebSocket: ExecRequest first, then bytes both ways, ExecEnd last */
+        get: operations["session-terminal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/snapshots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List snapshots, newest first */
+        get: operations["list-snapshots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/snapshots/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One snapshot, what it is made of and who needs it */
+        get: operations["get-snapshot"];
+        put?: never;
+        post?: never;
+        /** Remove a snapshot that nothing needs */
+        delete: operations["remove-snapshot"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/snapshots/{id}/push": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a snapshot to a registry as an OCI image; progress, then one event named result */
+        post: operations["push-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/snapshots/{id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Read everything of a snapshot that can be checked, and say what is damaged */
+        post: operations["verify-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/snapshots/collect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Remove every snapshot and memory image that nothing needs, and say why the others stay */
+        post: operations["collect-snapshots"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/snapshots/pull": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring a snapshot here from a registry; progress, then one event named result */
+        post: operations["pull-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tokens, without their secrets */
+        get: operations["list-tokens"];
+        put?: never;
+        /** Make a token for a person; its secret is shown once */
+        post: operations["create-token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke a token */
+        delete: operations["revoke-token"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tokens, cost and outcomes */
+        get: operations["usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who the token belongs to, and the daemon's version */
+        get: operations["whoami"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+};
+export type webhooks = Record<string, never>;
+export type components = {
+    schemas: {
+        Answer: {
+            note?: string;
+        };
+        Approval: {
+            /** @description whose prompt led here; that person may not answer */
+            asked_by: string;
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            deadline?: string;
+            /** Format: date-time */
+            decided?: string;
+            decided_by?: string;
+            detail?: unknown;
+            id: string;
+            /** @description what is asked for, a fixed word */
+            kind: string;
+            node?: string;
+            note?: string;
+            /** @description one sentence for people */
+            question: string;
+            run?: string;
+            session: string;
+            state: string;
+        };
+        ApproveChange: {
+            /** @description the commit that was looked at; refused when the change has moved on */
+            head: string;
+            note?: string;
+        };
+        Attempt: {
+            detail?: unknown;
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            node: string;
+            /** Format: int64 */
+            number: number;
+            result?: string;
+            run: string;
+            /** Format: date-time */
+            started: string;
+            state: string;
+        };
+        Author: {
+            email: string;
+            handle: string;
+            name: string;
+        };
+        Budget: {
+            /** Format: int64 */
+            microusd?: number;
+            /** Format: int64 */
+            wall_clock_ns?: number;
+        };
+        Build: {
+            by?: string;
+            commit: string;
+            /** Format: date-time */
+            created: string;
+            environment: string;
+            failure?: components["schemas"]["Failure"];
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            phases: components["schemas"]["Phase"][] | null;
+            reason?: string;
+            snapshot?: string;
+            state: string;
+        };
+        Candidate: {
+            /** Format: int64 */
+            active_ns: number;
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            broken: number;
+            change?: string;
+            /** Format: int64 */
+            change_number?: number;
+            change_state?: string;
+            cost: components["schemas"]["Cost"];
+            ended: boolean;
+            evidence?: string;
+            /** Format: int64 */
+            files: number;
+            /** Format: date-time */
+            finished?: string;
+            /** Format: int64 */
+            fixed: number;
+            head?: string;
+            /** Format: int64 */
+            kept: number;
+            model: string;
+            node?: string;
+            not_shown?: string[] | null;
+            outcome?: string;
+            picked?: boolean;
+            /** Format: int64 */
+            rank: number;
+            reasons?: string[] | null;
+            /** Format: int64 */
+            removed: number;
+            run_state?: string;
+            /** Format: int64 */
+            seed: number;
+            session: string;
+            state: string;
+            unseeded?: boolean;
+            usage: components["schemas"]["Usage"];
+            verdict?: string;
+        };
+        Capacity: {
+            /**
+             * Format: int64
+             * @description sandboxes that work, and sessions that will have one
+             */
+            busy: number;
+            /** Format: int64 */
+            busy_limit: number;
+            /** @description of the state directory */
+            disk: components["schemas"]["Room"];
+            hint?: string;
+            memory: components["schemas"]["Room"];
+            /** Format: int64 */
+            processors: number;
+            /**
+             * Format: int64
+             * @description sessions that wait for a runner
+             */
+            queued: number;
+            /** @description what a new session waits for */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description sessions
+             */
+            running: number;
+            /** Format: int64 */
+            running_limit: number;
+            /** @description that live, by purpose */
+            sandboxes: {
+                [key: string]: number;
+            };
+            /** @description open, or full: and what is short (memory, disk, processors) */
+            state: string;
+            /** @description sandboxes that wait for room, first first */
+            waiting: components["schemas"]["WaitingSandbox"][];
+        };
+        Change: {
+            authors: components["schemas"]["Author"][] | null;
+            base: string;
+            base_commit: string;
+            body: string;
+            branch: string;
+            candidate?: string;
+            /** Format: date-time */
+            created: string;
+            environment?: string;
+            evidence?: string;
+            head: string;
+            id: string;
+            merge?: string;
+            /** Format: int64 */
+            number: number;
+            repository: string;
+            session?: string;
+            state: string;
+            title: string;
+            /** Format: date-time */
+            updated: string;
+            url?: string;
+            verdict?: string;
+        };
+        ChangeApproval: {
+            by: components["schemas"]["Author"];
+            change: string;
+            /** Format: date-time */
+            created: string;
+            head: string;
+            note?: string;
+        };
+        ChangeDetail: {
+            approvals: components["schemas"]["ChangeApproval"][];
+            change: components["schemas"]["Change"];
+            comments: components["schemas"]["Comment"][];
+            commits: components["schemas"]["Commit"][];
+        };
+        Collected: {
+            /**
+             * Format: int64
+             * @description freed by all of it
+             */
+            bytes: number;
+            dry_run?: boolean;
+            /** @description snapshots whose memory images were dropped; their files stay */
+            images: string[];
+            kept: components["schemas"]["Kept"][];
+            /**
+             * Format: int64
+             * @description directories that no snapshot named any more
+             */
+            layers?: number;
+            /** @description bytes of other things that were removed: base images, blobs */
+            other?: {
+                [key: string]: number;
+            };
+            removed: string[];
+        };
+        Comment: {
+            author: components["schemas"]["Author"];
+            body: string;
+            change: string;
+            /** Format: date-time */
+            created: string;
+            head?: string;
+            id: string;
+            /** Format: int64 */
+            line?: number;
+            path?: string;
+            prompt?: string;
+        };
+        Commit: {
+            author: string;
+            body?: string;
+            committer?: string;
+            email: string;
+            id: string;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+        };
+        Control: {
+            eof?: boolean;
+            resize?: components["schemas"]["Size"];
+            signal?: string;
+        };
+        Cost: {
+            /** Format: int64 */
+            known_microusd: number;
+            unknown?: boolean;
+        };
+        CreateBuild: {
+            /** @description from scratch and with a fresh base image, even if nothing has changed */
+            fresh?: boolean;
+            /** @description default: last part of the source */
+            name?: string;
+            /** @description branch, tag or commit; default the default branch */
+            ref?: string;
+            /** @description URL or absolute path of a repository; may be left out for an environment that exists */
+            source?: string;
+        };
+        CreateComment: {
+            body: string;
+            /** Format: int64 */
+            line?: number;
+            path?: string;
+        };
+        CreateDraft: {
+            /** @description name or identifier */
+            environment: string;
+        };
+        CreatedSession: {
+            prompt: components["schemas"]["Prompt"];
+            session: components["schemas"]["Session"];
+        };
+        CreatedToken: {
+            secret: string;
+            token: components["schemas"]["Token"];
+        };
+        CreatePrompt: {
+            /** @description the client's own id: a retry with it is not a second prompt */
+            client_id?: string;
+            text: string;
+        };
+        CreateSelection: {
+            agent?: string;
+            /** @description branch the work is for; its commit is fixed for all */
+            base?: string;
+            blueprint?: string;
+            /** @description money of the whole, divided evenly; wall clock of each session */
+            budget?: components["schemas"]["Budget"];
+            /** @description the client's own id: a retry with it is not a second selection */
+            client_id?: string;
+            /** @description name or identifier */
+            environment: string;
+            /** @description given to the sessions in turn; default that of the configuration */
+            models?: string[] | null;
+            /** @description the task, in words; the same for all */
+            prompt: string;
+            /**
+             * @description who picks; default person
+             * @enum {string}
+             */
+            rule?: "person" | "first-proven" | "smallest" | "cheapest" | "fastest";
+            /**
+             * Format: int64
+             * @description how many; their seeds count from 1
+             */
+            sessions: number;
+            title?: string;
+        };
+        CreateSession: {
+            agent?: string;
+            /** @description branch the work is for */
+            base?: string;
+            blueprint?: string;
+            budget?: components["schemas"]["Budget"];
+            /** @description the client's own id: a retry with it is not a second session */
+            client_id?: string;
+            /** @description of POST /drafts: the sandbox that was claimed for this */
+            draft?: string;
+            /** @description name or identifier */
+            environment: string;
+            model?: string;
+            /** @description the task, in words */
+            prompt: string;
+            title?: string;
+        };
+        CreateToken: {
+            email?: string;
+            handle: string;
+            /** @description what it is for */
+            label?: string;
+            name?: string;
+        };
+        Diff: {
+            base?: string;
+            /** @description true when it was longer than the daemon sends */
+            cut?: boolean;
+            diff: string;
+            head?: string;
+        };
+        Difference: {
+            is: string;
+            was: string;
+            where: string;
+        };
+        Draft: {
+            environment: string;
+            /** Format: date-time */
+            expires: string;
+            id: string;
+            /** @description a sandbox waits for it; without one the session starts as always */
+            warm: boolean;
+        };
+        EditPrompt: {
+            text: string;
+        };
+        Environment: {
+            /** Format: date-time */
+            created: string;
+            default_branch: string;
+            freshness?: components["schemas"]["Freshness"];
+            id: string;
+            name: string;
+            snapshot?: string;
+            source: string;
+            /** Format: date-time */
+            updated: string;
+        };
+        Error: {
+            /**
+             * @description class of the failure, a stable word
+             * @example not_found
+             */
+            code: string;
+            /** @description what to do about it */
+            hint?: string;
+            /** @description of the log entry, on faults of the daemon */
+            id?: string;
+            /** @description what happened, naming the object */
+            message: string;
+        };
+        Event: {
+            actor?: string;
+            attempt?: string;
+            data: unknown;
+            kind: string;
+            node?: string;
+            run?: string;
+            /** Format: int64 */
+            seq: number;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+        };
+        Evidence: {
+            /** @description of the manifest's bytes */
+            digest: string;
+            id: string;
+            manifest: unknown;
+        };
+        ExecEnd: {
+            error?: components["schemas"]["Error"];
+            /** Format: int64 */
+            exit_code: number;
+            signal?: string;
+        };
+        ExecRequest: {
+            argv: string[] | null;
+            dir?: string;
+            env?: string[] | null;
+            pty?: components["schemas"]["Size"];
+            stdin?: boolean;
+        };
+        Failure: {
+            code: string;
+            command?: string;
+            hint?: string;
+            message: string;
+            output?: string;
+        };
+        FileInfo: {
+            /** Format: date-time */
+            mod_time: string;
+            /** Format: int32 */
+            mode: number;
+            path: string;
+            /** Format: int64 */
+            size: number;
+            target?: string;
+        };
+        Forked: {
+            children: components["schemas"]["ForkedSession"][];
+            parent: string;
+            /**
+             * Format: int64
+             * @description how long the parent stood still; 0 when it was suspended
+             */
+            paused_ns: number;
+            /** @description the instant, that all of them start from */
+            snapshot: string;
+        };
+        ForkedSession: {
+            error?: string;
+            /** @description memory, or files when the memory could not be used */
+            from?: string;
+            /**
+             * Format: int64
+             * @description from the request until its sandbox answered
+             */
+            ready_ns?: number;
+            session: components["schemas"]["Session"];
+        };
+        ForkSession: {
+            /**
+             * Format: int64
+             * @description how many; default 1
+             */
+            count?: number;
+            /** @description queued in each of them */
+            prompt?: string;
+        };
+        Freshness: {
+            build?: string;
+            /** Format: date-time */
+            checked?: string;
+            commit?: string;
+            failure?: components["schemas"]["Failure"];
+            /** Format: int64 */
+            failures?: number;
+            head?: string;
+            /** Format: date-time */
+            made?: string;
+            /** Format: int64 */
+            max_age_ns: number;
+            /** Format: date-time */
+            next_build?: string;
+            next_reason?: string;
+            old?: boolean;
+            pinned?: string;
+            /** Format: date-time */
+            pinned_at?: string;
+            pinned_by?: string;
+            /** Format: int64 */
+            refresh_ns: number;
+            /** Format: date-time */
+            stale_since?: string;
+            state: string;
+            why?: string;
+        };
+        Kept: {
+            /** @description who needs its files */
+            by: string[];
+            /**
+             * Format: int64
+             * @description of its own files and memory image
+             */
+            bytes: number;
+            id: string;
+            /** @description who needs its memory image */
+            memory?: string[] | null;
+        };
+        Layer: {
+            /** @description digest of a base image */
+            base?: string;
+            /** Format: int64 */
+            bytes: number;
+            /** Format: int64 */
+            files: number;
+            /** @description written by running services, and goes with a memory image */
+            live?: boolean;
+            /**
+             * Format: int64
+             * @description how many layers it was merged from
+             */
+            merged?: number;
+            /** @description whose it is */
+            snapshot?: string;
+        };
+        Limits: {
+            /** Format: double */
+            cpu?: number;
+            /** Format: int64 */
+            disk?: number;
+            /** Format: int64 */
+            lifetime_ns?: number;
+            /** Format: int64 */
+            memory?: number;
+            /** Format: int64 */
+            pids?: number;
+        };
+        ListApproval: {
+            items: components["schemas"]["Approval"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListAttempt: {
+            items: components["schemas"]["Attempt"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListBuild: {
+            items: components["schemas"]["Build"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListChange: {
+            items: components["schemas"]["Change"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListEnvironment: {
+            items: components["schemas"]["Environment"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListEvent: {
+            items: components["schemas"]["Event"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListFileInfo: {
+            items: components["schemas"]["FileInfo"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListPrompt: {
+            items: components["schemas"]["Prompt"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListRun: {
+            items: components["schemas"]["Run"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListSandbox: {
+            items: components["schemas"]["Sandbox"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListSelection: {
+            items: components["schemas"]["Selection"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListSession: {
+            items: components["schemas"]["Session"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListSnapshot: {
+            items: components["schemas"]["Snapshot"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListToken: {
+            items: components["schemas"]["Token"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        MemoryImage: {
+            /** Format: int64 */
+            bytes: number;
+            /** Format: date-time */
+            created: string;
+            /** @description digest of the only build of the runtime that can restore it */
+            runtime: string;
+            /** @description that were ready */
+            services?: string[] | null;
+            /** @description who needs it */
+            users?: string[] | null;
+        };
+        MergeChange: {
+            /** @description refuse when the change has moved on from this commit */
+            head?: string;
+            /**
+             * @description default merge
+             * @enum {string}
+             */
+            method?: "merge" | "squash" | "rebase";
+        };
+        MovePrompt: {
+            /**
+             * Format: int64
+             * @description 0 is next
+             */
+            position: number;
+        };
+        Phase: {
+            cached?: boolean;
+            detail?: string;
+            /** Format: int64 */
+            duration_ns: number;
+            name: string;
+        };
+        Pick: {
+            session: string;
+        };
+        Prompt: {
+            author: components["schemas"]["Author"];
+            client_id?: string;
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            /** Format: int64 */
+            position: number;
+            run?: string;
+            session: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            text: string;
+        };
+        PulledSnapshot: {
+            digest: string;
+            /** @description that starts from it now */
+            environment?: components["schemas"]["Environment"];
+            /**
+             * Format: int64
+             * @description bytes
+             */
+            fetched: number;
+            /** @description it was here already */
+            present?: boolean;
+            reference: string;
+            snapshot: components["schemas"]["Snapshot"];
+        };
+        PullSnapshot: {
+            /** @description whose snapshot it becomes; made when there is none of the name */
+            environment?: string;
+            /** @description speak without TLS to a registry that is not on this machine */
+            insecure?: boolean;
+            /** @description only the files */
+            no_memory?: boolean;
+            /** @description registry/repository:tag, or @sha256:... */
+            reference: string;
+            /** @description repository of a new environment; default what came with the snapshot */
+            source?: string;
+            /** @description keep the builds of runsc and drydock-init that come with the memory image; they will run as root on the daemon's machine */
+            with_runtime?: boolean;
+        };
+        PushedSnapshot: {
+            /**
+             * Format: int64
+             * @description of everything, packed
+             */
+            bytes: number;
+            /** @description of the image */
+            digest: string;
+            /** Format: int64 */
+            layers: number;
+            /** @description digest of the memory image's artifact */
+            memory?: string;
+            reference: string;
+            /**
+             * Format: int64
+             * @description of it, this time
+             */
+            sent: number;
+            snapshot: string;
+        };
+        PushSnapshot: {
+            /** @description speak without TLS to a registry that is not on this machine */
+            insecure?: boolean;
+            /** @description leave the memory image here */
+            no_memory?: boolean;
+            /** @description registry/repository:tag */
+            reference: string;
+            /** @description send the builds of runsc and drydock-init that the memory image is bound to */
+            with_runtime?: boolean;
+        };
+        Reason: {
+            reason?: string;
+        };
+        Recipe: {
+            commit?: string;
+            /** @description drydock.yaml or devcontainer.json */
+            file: string;
+            text: string;
+        };
+        Rerun: {
+            differences?: components["schemas"]["Difference"][] | null;
+            reason?: string;
+            /** @description same, differs, cannot */
+            result: string;
+        };
+        Rollback: {
+            /** @description of an earlier build of the environment */
+            snapshot: string;
+        };
+        Room: {
+            /**
+             * Format: int64
+             * @description for new ones
+             */
+            free: number;
+            /**
+             * Format: int64
+             * @description to sandboxes, beyond what they use now
+             */
+            promised?: number;
+            /**
+             * Format: int64
+             * @description never given out
+             */
+            reserve: number;
+            /**
+             * Format: int64
+             * @description part of it that sandboxes use
+             */
+            sandboxes?: number;
+            /** Format: int64 */
+            total: number;
+            /**
+             * Format: int64
+             * @description by everything on the host
+             */
+            used: number;
+        };
+        Run: {
+            blueprint: string;
+            /** Format: date-time */
+            created: string;
+            data: unknown;
+            failure?: components["schemas"]["Failure"];
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            node: string;
+            outcome: string;
+            prompt: string;
+            session: string;
+            state: string;
+            verdict?: string;
+        };
+        Sandbox: {
+            address?: string;
+            /** Format: date-time */
+            created: string;
+            environment?: string;
+            id: string;
+            limits?: components["schemas"]["Limits"];
+            /** @description session, build, proof */
+            purpose?: string;
+            session?: string;
+            snapshot?: string;
+            state: string;
+        };
+        Selection: {
+            base: string;
+            base_commit: string;
+            budget: components["schemas"]["Budget"];
+            /** Format: date-time */
+            created: string;
+            environment: string;
+            id: string;
+            owner: components["schemas"]["Author"];
+            picked?: string;
+            picked_by?: string;
+            reason?: string;
+            rule: string;
+            /** Format: int64 */
+            sessions: number;
+            snapshot: string;
+            state: string;
+            title: string;
+            /** Format: date-time */
+            updated: string;
+        };
+        SelectionDetail: {
+            candidates: components["schemas"]["Candidate"][];
+            selection: components["schemas"]["Selection"];
+        };
+        Session: {
+            /** Format: int64 */
+            active_ns: number;
+            agent: string;
+            base: string;
+            base_commit?: string;
+            blueprint: string;
+            branch?: string;
+            budget: components["schemas"]["Budget"];
+            change?: string;
+            cost: components["schemas"]["Cost"];
+            /** Format: date-time */
+            created: string;
+            environment: string;
+            head?: string;
+            held?: boolean;
+            id: string;
+            model: string;
+            owner: components["schemas"]["Author"];
+            reason?: string;
+            sandbox?: string;
+            /** Format: int64 */
+            seed?: number;
+            selection?: string;
+            snapshot?: string;
+            state: string;
+            title: string;
+            /** Format: date-time */
+            updated: string;
+            usage: components["schemas"]["Usage"];
+            wait?: string;
+        };
+        Size: {
+            /** Format: int32 */
+            cols: number;
+            /** Format: int32 */
+            rows: number;
+        };
+        Snapshot: {
+            build?: string;
+            /** Format: int64 */
+            bytes: number;
+            commit?: string;
+            /** Format: date-time */
+            created: string;
+            environment?: string;
+            id: string;
+            memory: boolean;
+            parent?: string;
+            session?: string;
+            state: string;
+        };
+        SnapshotDetail: {
+            build?: string;
+            /** Format: int64 */
+            bytes: number;
+            commit?: string;
+            /** Format: date-time */
+            created: string;
+            environment?: string;
+            id: string;
+            /** @description topmost first */
+            layers?: components["schemas"]["Layer"][] | null;
+            memory: boolean;
+            memory_image?: components["schemas"]["MemoryImage"];
+            parent?: string;
+            session?: string;
+            state: string;
+            /** @description who needs its files */
+            users: string[];
+        };
+        Token: {
+            /** Format: date-time */
+            created: string;
+            id: string;
+            label?: string;
+            /** Format: date-time */
+            last_used?: string;
+            /** Format: date-time */
+            revoked?: string;
+            /** @description handle of the person */
+            user: string;
+        };
+        Transfer: {
+            digest?: string;
+            /**
+             * Format: int64
+             * @description bytes
+             */
+            done?: number;
+            /** @description packing, sending, fetching, present, mounted, done, warning */
+            state: string;
+            /**
+             * Format: int64
+             * @description bytes; left out while it is not known
+             */
+            total?: number;
+            /** @description for people: layer 2 of 5 */
+            what: string;
+        };
+        Usage: {
+            /** Format: int64 */
+            cache_read: number;
+            /** Format: int64 */
+            cache_write: number;
+            /** Format: int64 */
+            calls: number;
+            /** Format: int64 */
+            input: number;
+            /** Format: int64 */
+            output: number;
+        };
+        UsageReport: {
+            /** @description runs by how they ended */
+            outcomes: {
+                [key: string]: number;
+            };
+            rows: components["schemas"]["UsageRow"][];
+            /** Format: date-time */
+            since?: string;
+            total: components["schemas"]["UsageRow"];
+            /** @description runs by verdict */
+            verdicts: {
+                [key: string]: number;
+            };
+        };
+        UsageRow: {
+            cost: components["schemas"]["Cost"];
+            /** @description session, environment or model */
+            key: string;
+            /** Format: int64 */
+            sessions?: number;
+            title?: string;
+            usage: components["schemas"]["Usage"];
+        };
+        Verification: {
+            good: boolean;
+            parts: components["schemas"]["VerifiedPart"][];
+            snapshot: string;
+        };
+        VerifiedPart: {
+            /** Format: int64 */
+            bytes: number;
+            /** @description left out where there is none */
+            damage?: string;
+            name: string;
+        };
+        WaitingSandbox: {
+            for: string;
+            /** @description identifier of the session, run or build */
+            owner: string;
+            purpose: string;
+            /** Format: date-time */
+            since: string;
+        };
+        Who: {
+            user: components["schemas"]["Author"];
+            version: string;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+};
+export type $defs = Record<string, never>;
+export interface operations {
+    "list-approvals": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                session?: string;
+                state?: "pending" | "approved" | "denied" | "expired";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListApproval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "approve-approval": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Answer"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "deny-approval": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Answer"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    backup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-blob": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-build": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateBuild"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Build"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-build": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Build"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "build-events": {
+        parameters: {
+            query?: {
+                /** @description events after this number */
+                after?: number;
+                /** @description false: one page of JSON instead of a stream */
+                follow?: boolean;
+                /** @description of a page */
+                limit?: number;
+            };
+            header?: {
+                /** @description as after; wins */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListEvent"];
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    capacity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Capacity"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-changes": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                repository?: string;
+                session?: string;
+                state?: "open" | "merged" | "closed";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListChange"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangeDetail"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "approve-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApproveChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangeApproval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "close-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "comment-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateComment"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comment"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "merge-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MergeChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "reopen-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Change"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateDraft"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Draft"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "return-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-environments": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListEnvironment"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-environment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Environment"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "remove-environment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-builds": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListBuild"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-recipe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recipe"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "rollback-environment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Rollback"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Environment"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evidence"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "evidence-bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "evidence-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                digest: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "rerun-evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListAttempt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-sandboxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSandbox"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-selections": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description name or identifier */
+                environment?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                owner?: string;
+                state?: "open" | "waiting" | "picking" | "picked";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSelection"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-selection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateSelection"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SelectionDetail"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-selection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SelectionDetail"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "pick-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Pick"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SelectionDetail"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-sessions": {
+        parameters: {
+            query?: {
+                /** @description also archived ones */
+                archived?: boolean;
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description name or identifier */
+                environment?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                owner?: string;
+                state?: "queued" | "starting" | "running" | "waiting" | "stopping" | "idle" | "failed" | "archived";
+                /** @description in the title */
+                text?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSession"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateSession"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedSession"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "archive-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "set-budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Budget"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "continue-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-events": {
+        parameters: {
+            query?: {
+                /** @description events after this number */
+                after?: number;
+                /** @description false: one page of JSON instead of a stream */
+                follow?: boolean;
+                /** @description of a page */
+                limit?: number;
+            };
+            header?: {
+                /** @description as after; wins */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListEvent"];
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-file": {
+        parameters: {
+            query: {
+                path: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-files": {
+        parameters: {
+            query: {
+                path: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListFileInfo"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "fork-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForkSession"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forked"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPrompt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreatePrompt"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "remove-prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                prompt: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "edit-prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                prompt: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditPrompt"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "move-prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                prompt: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MovePrompt"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListRun"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "stop-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-snapshots": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSnapshot"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "get-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SnapshotDetail"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "remove-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "push-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PushSnapshot"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "verify-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Verification"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "collect-snapshots": {
+        parameters: {
+            query?: {
+                /** @description only tell */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Collected"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "pull-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PullSnapshot"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-tokens": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListToken"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateToken"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedToken"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "revoke-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    usage: {
+        parameters: {
+            query?: {
+                by?: "session" | "environment" | "model";
+                /** @description only what was spent after it */
+                since?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    whoami: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Who"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+}

@@ -1,0 +1,90 @@
+// Every word of the page, in one typed place. What changes with a number or a name is a function.
+// Pages with many words of their own keep them in a file of the same kind beside them.
+import { count, listOf } from './format';
+
+export const t = {
+  product: 'Drydock',
+  skipToContent: 'Skip to content',
+  skipToNavigation: 'Skip to navigation',
+  navigation: 'Navigation',
+  openNavigation: 'Open navigation',
+  close: 'Close',
+  retry: 'Try again',
+  copyDetails: 'Copy details',
+  copied: 'Copied',
+  loading: 'Loading',
+  pages: { inbox: 'Inbox', settings: 'Appearance and keyboard', gallery: 'Gallery', session: 'Session' },
+  newTask: 'New task',
+  search: 'Search',
+  commands: 'Commands',
+  signOut: 'Sign out',
+  signedInAs: (name: string) => `Signed in as ${name}`,
+  theme: 'Theme',
+  themes: { system: 'As the system', light: 'Light', dark: 'Dark' },
+
+  errors: {
+    what: (what: string) => `${what} could not be read`,
+    notFound: 'Nothing is here',
+    notFoundText: 'This address leads to nothing that exists. It may have been mistyped.',
+    gone: 'This is gone',
+    goneText: 'It existed and was removed. Its events are kept as long as the daemon is set to keep them.',
+    forbidden: 'This is not open to you',
+    forbiddenText: 'It exists, and you may not see it. Somebody with access can let you in.',
+    offline: 'The daemon does not answer',
+    offlineText: 'The page goes on trying. Nothing that you wrote is lost.',
+    crashed: 'This part of the page failed',
+    details: 'Details',
+    fault: (id: string) => `Fault ${id} in the daemon’s log`,
+  },
+
+  connection: {
+    reconnecting: (since: string) => `Reconnecting, showing ${since}`,
+    waitEffects: 'Not connected: this waits until the daemon answers again',
+    back: 'Connected again',
+    outdated: 'The daemon was updated. Reload when it suits you; what you wrote is kept.',
+    reload: 'Reload',
+  },
+
+  login: {
+    title: 'Sign in to Drydock',
+    secret: 'Token or one-use code',
+    help: 'On the machine that runs Drydock, drydock web prints a code that holds for five minutes.',
+    submit: 'Sign in',
+    wrong: 'This token or code is not accepted. Codes hold for five minutes and work once.',
+    again: 'Your sign-in has ended. Sign in to go on; what you wrote is kept.',
+    empty: 'Enter a token or a code.',
+  },
+
+  keys: {
+    title: 'Keyboard shortcuts',
+    off: 'Single keys are switched off; those with Ctrl or Cmd hold.',
+    thenKey: 'then',
+    groups: { go: 'Go to', list: 'Lists', act: 'Do', help: 'Help' },
+    palette: 'Commands',
+    shortcuts: 'Keyboard shortcuts',
+    goInbox: 'Inbox',
+    nextRegion: 'Next region',
+  },
+
+  palette: {
+    label: 'Search commands and sessions',
+    none: (q: string) => `Nothing fits “${q}”`,
+    pages: 'Pages',
+    commands: 'Commands',
+    sessions: 'Sessions',
+    themeTo: (name: string) => `Theme: ${name}`,
+  },
+
+  settings: {
+    title: 'Appearance and keyboard',
+    device: 'These settings are kept on this device.',
+    diff: 'Colours of changes',
+    diffs: { green: 'Green and red', blue: 'Blue and orange' },
+    diffHelp: 'Blue and orange differ for people who do not tell green from red.',
+    single: 'Single keys',
+    singleHelp: 'Keys like j, k and e without Ctrl or Cmd. Switch them off when dictation or slips press them.',
+  },
+
+  listOf,
+  files: (n: number) => count(n, { one: 'file', other: 'files' }),
+} as const;
