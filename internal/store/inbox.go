@@ -130,6 +130,9 @@ func (r Reader) CountInbox(ctx context.Context, section core.InboxSection, f cor
 // StandingsOf says in which section of a person's inbox several sessions are.
 func (r Reader) StandingsOf(ctx context.Context, person string, ids []core.SessionID) (map[core.SessionID]Standing, error) {
 	out := make(map[core.SessionID]Standing, len(ids))
+	if len(ids) == 0 {
+		return out, nil
+	}
 	marks, err := among(ctx, readMarkTable, r.q, "session", ids, "AND person = ?", person)
 	if err != nil {
 		return nil, err
@@ -148,10 +151,12 @@ func (r Reader) StandingsOf(ctx context.Context, person string, ids []core.Sessi
 	set := func(change func(*Standing)) func(core.SessionID) {
 		return func(id core.SessionID) {
 			s := out[id]
-			s.Session, s.Seq = id, seqs[id]
 			change(&s)
 			out[id] = s
 		}
+	}
+	for _, id := range ids {
+		out[id] = Standing{Session: id, Seq: seqs[id]}
 	}
 	for _, section := range []core.InboxSection{core.InboxRecent, core.InboxRunning, core.InboxNeeds} {
 		sql, args := sectionOf(section, person)

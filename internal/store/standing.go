@@ -106,3 +106,8 @@ func (r Reader) ProgressOf(ctx context.Context, ids []core.SessionID) (map[core.
 	list, err := among(ctx, progressTable, r.q, "id", ids, "")
 	return byKey(list, err, func(v Progress) core.SessionID { return v.Session })
 }
+
+// SessionsByID finds several sessions, in no order.
+func (r Reader) SessionsByID(ctx context.Context, ids []core.SessionID) ([]core.Session, error) {
+	return among(ctx, sessionTable, r.q, "id", ids, "")
+}

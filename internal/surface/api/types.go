@@ -406,6 +406,11 @@ type CreatedToken struct {
 	Secret string `json:"secret"`
 }
 
+// MarkRead says how far a person has read.
+type MarkRead struct {
+	Seq int64 `json:"seq" minimum:"0" doc:"number of the last event that was shown"`
+}
+
 // Login signs a browser in.
 type Login struct {
 	Secret string `json:"secret" minLength:"1" maxLength:"200" doc:"a token, or a one-use code"`

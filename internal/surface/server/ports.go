@@ -21,6 +21,7 @@ type Deps struct {
 
 	Visitors     Visitors
 	Sessions     Sessions
+	Overview     Overview
 	Prompts      Prompts
 	Steering     Steering
 	Selections   Selections
@@ -84,6 +85,18 @@ type Sessions interface {
 	Prompts(ctx context.Context, id core.SessionID) ([]core.Prompt, error)
 	Runs(ctx context.Context, id core.SessionID) ([]core.Run, error)
 	Attempts(ctx context.Context, id core.RunID) ([]core.Attempt, error)
+}
+
+// Overview answers what the page shows at once.
+type Overview interface {
+	Inbox(ctx context.Context, f core.InboxFilter, limit int) (core.Inbox, error)
+	InboxPart(ctx context.Context, section core.InboxSection, f core.InboxFilter, p core.Page) (core.InboxPart, error)
+	// InboxRows are single sessions as a person's inbox shows them; those that
+	// are not there are left out.
+	InboxRows(ctx context.Context, person string, ids []core.SessionID) ([]core.InboxRow, error)
+	InboxCounts(ctx context.Context, person string) (core.InboxCounts, error)
+	MarkRead(ctx context.Context, by core.Author, id core.SessionID, seq int64) (core.Read, error)
+	MarkUnread(ctx context.Context, by core.Author, id core.SessionID) (core.Read, error)
 }
 
 // Prompts is the way in for work. What Create and Prompt answered is stored.

@@ -12,6 +12,7 @@ func (s *Server) routes() {
 	s.miscRoutes()
 	s.loginRoutes()
 	s.sessionRoutes()
+	s.inboxRoutes()
 	s.promptRoutes()
 	s.selectionRoutes()
 	s.streamRoutes()

@@ -63,6 +63,7 @@ type World struct {
 	selections []core.Selection
 	users      map[string]core.Author
 	browsers   map[string]string // handle by secret
+	read       map[string]int64  // marks, by person and session
 	evidence   map[core.EvidenceID][]byte
 	blobs      map[string][]byte
 	logs       map[string][]core.Event
@@ -80,7 +81,7 @@ func New(t testing.TB) *World {
 	w := &World{
 		now: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), ids: map[string]int{}, logs: map[string][]core.Event{},
 		tokens: map[string]api.CreatedToken{}, users: map[string]core.Author{"alice": alice, "bob": bob},
-		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, wake: make(chan struct{}),
+		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, read: map[string]int64{}, wake: make(chan struct{}),
 		stops: map[core.SessionID]context.CancelCauseFunc{}, clientIDs: map[string]core.PromptID{},
 	}
 	w.Script = Play
@@ -107,7 +108,7 @@ func (w *World) Close() {
 // Deps are the world as the server wants it.
 func (w *World) Deps() server.Deps {
 	return server.Deps{
-		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Visitors: visitors{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
+		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Visitors: visitors{w}, Sessions: sessions{w}, Overview: overview{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
 		Workspaces: sessions{w}, Terminals: sessions{w}, Events: w, Environments: environments{w}, Snapshots: snapshots{w},
 		Sandboxes: sandboxes{w}, Capacity: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
 		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w},

@@ -478,6 +478,91 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What needs you, what runs, and the rest: the first page of each */
+        get: operations["inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/{section}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One page of a section of the inbox */
+        get: operations["inbox-section"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign this browser in with a token or a one-use code; only for the page itself */
+        post: operations["login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A one-use code to sign a browser in as the holder of this token */
+        post: operations["create-login-code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign this browser out: its cookie is worth nothing any more */
+        post: operations["logout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/attempts": {
         parameters: {
             query?: never;
@@ -767,6 +852,24 @@ export type paths = {
         /** Move a queued prompt within the queue */
         post: operations["move-prompt"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** You have read a session up to a number; the mark only goes forward */
+        put: operations["mark-read"];
+        post?: never;
+        /** The session is unread for you again */
+        delete: operations["mark-unread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1181,6 +1284,19 @@ export type components = {
             head: string;
             note?: string;
         };
+        ChangeBrief: {
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            files: number;
+            id: string;
+            /** Format: int64 */
+            number: number;
+            /** Format: int64 */
+            removed: number;
+            state: string;
+            verdict?: string;
+        };
         ChangeDetail: {
             approvals: components["schemas"]["ChangeApproval"][];
             change: components["schemas"]["Change"];
@@ -1481,6 +1597,51 @@ export type components = {
             state: string;
             why?: string;
         };
+        Inbox: {
+            needs: components["schemas"]["InboxPart"];
+            recent: components["schemas"]["InboxPart"];
+            running: components["schemas"]["InboxPart"];
+        };
+        InboxPart: {
+            /**
+             * Format: int64
+             * @description of the whole section
+             */
+            count: number;
+            items: components["schemas"]["InboxRow"][];
+            /** @description cursor of the next page of GET /inbox/{section} */
+            next?: string;
+        };
+        InboxRow: {
+            change?: components["schemas"]["ChangeBrief"];
+            /**
+             * Format: int64
+             * @description time in runs, up to now
+             */
+            elapsed_ns: number;
+            environment_name: string;
+            /** @description session it was forked from */
+            parent?: string;
+            /**
+             * Format: int64
+             * @description the person's read mark
+             */
+            read: number;
+            /** @description the time goes on */
+            running: boolean;
+            /**
+             * @description where it belongs now; left out when archived
+             * @enum {string}
+             */
+            section?: "needs" | "running" | "recent";
+            /**
+             * Format: int64
+             * @description number of its newest event
+             */
+            seq: number;
+            session: components["schemas"]["Session"];
+            unread: boolean;
+        };
         Kept: {
             /** @description who needs its files */
             by: string[];
@@ -1591,6 +1752,25 @@ export type components = {
             items: components["schemas"]["Token"][];
             /** @description cursor of the next page */
             next?: string;
+        };
+        Login: {
+            /** @description a token, or a one-use code */
+            secret: string;
+        };
+        LoginCode: {
+            /** @description 8 letters; case, spaces and dashes do not matter */
+            code: string;
+            /** Format: date-time */
+            expires: string;
+            /** @description of the page, where the configuration names one */
+            url?: string;
+        };
+        MarkRead: {
+            /**
+             * Format: int64
+             * @description number of the last event that was shown
+             */
+            seq: number;
         };
         MemoryImage: {
             /** Format: int64 */
@@ -1705,6 +1885,11 @@ export type components = {
             reference: string;
             /** @description send the builds of runsc and drydock-init that the memory image is bound to */
             with_runtime?: boolean;
+        };
+        Read: {
+            /** Format: int64 */
+            seq: number;
+            session: string;
         };
         Reason: {
             reason?: string;
@@ -1838,6 +2023,7 @@ export type components = {
             /** Format: date-time */
             updated: string;
             usage: components["schemas"]["Usage"];
+            view?: components["schemas"]["View"];
             wait?: string;
         };
         Size: {
@@ -1883,9 +2069,16 @@ export type components = {
             /** Format: date-time */
             created: string;
             id: string;
+            /**
+             * @description api: a program sends it; web: a browser that was signed in holds it
+             * @enum {string}
+             */
+            kind?: "api" | "web";
             label?: string;
             /** Format: date-time */
             last_used?: string;
+            /** @description the token a web one was made with: it ends with it */
+            parent?: string;
             /** Format: date-time */
             revoked?: string;
             /** @description handle of the person */
@@ -1954,6 +2147,43 @@ export type components = {
             /** @description left out where there is none */
             damage?: string;
             name: string;
+        };
+        View: {
+            /** @description what a person can do next; may be empty */
+            action: string;
+            /**
+             * Format: int64
+             * @description at that step, from 1
+             */
+            attempt?: number;
+            /**
+             * @description shape that goes with the word
+             * @enum {string}
+             */
+            glyph: "ring" | "ring_quarter" | "ring_half" | "ring_dashed" | "diamond" | "bars" | "square" | "check" | "check_open" | "cross" | "bubble" | "hand" | "merge";
+            /** @description title of the step it is at */
+            node?: string;
+            /**
+             * Format: int64
+             * @description of a queued one, from 1
+             */
+            position?: number;
+            /** @description one sentence for people */
+            reason: string;
+            /**
+             * @description what kind of word it is; chooses the colour
+             * @enum {string}
+             */
+            role: "idle" | "run" | "ask" | "ok" | "unp" | "bad";
+            /**
+             * @description asleep: suspended with its memory, wakes in a moment; left out where there is none
+             * @enum {string}
+             */
+            sandbox?: "awake" | "asleep";
+            /** Format: date-time */
+            since: string;
+            /** @enum {string} */
+            word: "draft" | "queued" | "starting" | "working" | "needs_you" | "paused" | "stopping" | "stopped" | "proven" | "unproven" | "broken" | "answered" | "handed_over" | "merged" | "closed" | "lost";
         };
         WaitingSandbox: {
             for: string;
@@ -2930,6 +3160,177 @@ export interface operations {
             };
         };
     };
+    inbox: {
+        parameters: {
+            query?: {
+                /** @description name or identifier */
+                environment?: string;
+                /** @description rows of each section; default 50 */
+                limit?: number;
+                /** @description only own sessions, or ones you wrote in */
+                mine?: boolean;
+                /** @description in the title */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inbox"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "inbox-section": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description name or identifier */
+                environment?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                /** @description only own sessions, or ones you wrote in */
+                mine?: boolean;
+                /** @description in the title */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                section: "needs" | "running" | "recent";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxPart"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Login"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Who"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-login-code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginCode"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    logout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "list-attempts": {
         parameters: {
             query?: never;
@@ -3658,6 +4059,72 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkRead"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Read"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-unread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Read"];
+                };
             };
             /** @description Error */
             default: {
