@@ -63,6 +63,18 @@ func (s sessions) MovePrompt(ctx context.Context, id core.SessionID, prompt core
 	return err
 }
 
+// PromptNow implements server.Prompts.
+func (s sessions) PromptNow(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error) {
+	if err := s.owns(ctx, id, prompt); err != nil {
+		return core.Session{}, err
+	}
+	now, err := s.Now(ctx, prompt, by)
+	if err != nil {
+		return now, err
+	}
+	return s.ShowOne(ctx, now)
+}
+
 // owns refuses a prompt of another session.
 func (s sessions) owns(ctx context.Context, id core.SessionID, prompt core.PromptID) error {
 	list, err := s.Prompts(ctx, id)

@@ -140,9 +140,15 @@ func (w Writer) PutTurn(ctx context.Context, t Turn) error {
 	return w.in(ctx, func(c conn) error { return turnTable.put(ctx, c, &t) })
 }
 
-// Turns lists those of a session in order.
-func (r Reader) Turns(ctx context.Context, id core.SessionID) ([]Turn, error) {
-	return turnTable.list(ctx, r.q, "WHERE session = ? ORDER BY first_seq", id)
+// Turns lists the newest of a session, newest first.
+func (r Reader) Turns(ctx context.Context, id core.SessionID, limit int) ([]Turn, error) {
+	return turnTable.list(ctx, r.q, "WHERE session = ? ORDER BY first_seq DESC LIMIT ?", id, limit)
+}
+
+// CountTurns counts them.
+func (r Reader) CountTurns(ctx context.Context, id core.SessionID) (n int, err error) {
+	err = r.q.row(ctx, `SELECT COUNT(*) FROM session_turns WHERE session = ?`, id).Scan(&n)
+	return n, r.q.d.explain(ctx, "store.turn", err, "turns of session "+string(id))
 }
 
 // TurnAt is the prompt whose turn has an event, "" before the first.
@@ -176,9 +182,9 @@ func (w Writer) CutTurnNodes(ctx context.Context, prompt core.PromptID, at time.
 	})
 }
 
-// TurnNodes lists those of a session in order.
-func (r Reader) TurnNodes(ctx context.Context, id core.SessionID) ([]TurnNode, error) {
-	return turnNodeTable.list(ctx, r.q, "WHERE session = ? ORDER BY seq", id)
+// TurnNodes lists those of a session from a number on, in order.
+func (r Reader) TurnNodes(ctx context.Context, id core.SessionID, from int64) ([]TurnNode, error) {
+	return turnNodeTable.list(ctx, r.q, "WHERE session = ? AND seq >= ? ORDER BY seq", id, from)
 }
 
 // AddTurnMark adds one.
@@ -186,7 +192,7 @@ func (w Writer) AddTurnMark(ctx context.Context, m TurnMark) error {
 	return w.in(ctx, func(c conn) error { return turnMarkTable.insert(ctx, c, &m) })
 }
 
-// TurnMarks lists those of a session in order.
-func (r Reader) TurnMarks(ctx context.Context, id core.SessionID) ([]TurnMark, error) {
-	return turnMarkTable.list(ctx, r.q, "WHERE session = ? ORDER BY seq", id)
+// TurnMarks lists those of a session from a number on, in order.
+func (r Reader) TurnMarks(ctx context.Context, id core.SessionID, from int64) ([]TurnMark, error) {
+	return turnMarkTable.list(ctx, r.q, "WHERE session = ? AND seq >= ? ORDER BY seq", id, from)
 }

@@ -111,3 +111,39 @@ func (r Reader) ProgressOf(ctx context.Context, ids []core.SessionID) (map[core.
 func (r Reader) SessionsByID(ctx context.Context, ids []core.SessionID) ([]core.Session, error) {
 	return among(ctx, sessionTable, r.q, "id", ids, "")
 }
+
+// PromptHead is a prompt with the beginning of its text.
+type PromptHead struct {
+	ID                core.PromptID
+	Author            core.Author
+	Text              string // at most HeadLen characters
+	Source            string
+	State             core.PromptState
+	Run               core.RunID
+	Started, Finished time.Time
+}
+
+// HeadLen is how much of a text its beginning is.
+const HeadLen = 400
+
+var promptHeadTable = table[PromptHead]{
+	name: "prompts", noun: "prompt", columns: "id, author, author_name, author_email, SUBSTR(text, 1, 400), source, state, run, started, finished",
+	fields: func(p *PromptHead) []any {
+		return []any{
+			&p.ID, &p.Author.Handle, &p.Author.Name, &p.Author.Email, &p.Text, &p.Source, &p.State, &p.Run,
+			stamp{&p.Started},
+			stamp{&p.Finished},
+		}
+	},
+}
+
+// PromptHeads finds several.
+func (r Reader) PromptHeads(ctx context.Context, ids []core.PromptID) (map[core.PromptID]PromptHead, error) {
+	list, err := among(ctx, promptHeadTable, r.q, "id", ids, "")
+	return byKey(list, err, func(p PromptHead) core.PromptID { return p.ID })
+}
+
+// RunsOf finds the runs of several prompts, in no order.
+func (r Reader) RunsOf(ctx context.Context, ids []core.PromptID) ([]RunHead, error) {
+	return among(ctx, runHeadTable, r.q, "prompt", ids, "")
+}

@@ -21,6 +21,7 @@ package event
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +124,23 @@ func (l *Log) AppendTx(ctx context.Context, tx *store.Tx, subject string, events
 // Read returns at most limit events after a number, oldest first.
 func (l *Log) Read(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error) {
 	return l.db.Events(ctx, subject, after, core.Page{Limit: limit}.Size())
+}
+
+// ReadBefore returns at most limit events before a number, oldest first.
+func (l *Log) ReadBefore(ctx context.Context, subject string, before int64, limit int) ([]core.Event, error) {
+	list, err := l.db.EventsBefore(ctx, subject, before, core.Page{Limit: limit}.Size())
+	slices.Reverse(list)
+	return list, err
+}
+
+// One returns an event by its number.
+func (l *Log) One(ctx context.Context, subject string, seq int64) (core.Event, error) {
+	return l.db.Event(ctx, subject, seq)
+}
+
+// Last is the number of a subject's newest event, 0 if it has none.
+func (l *Log) Last(ctx context.Context, subject string) (int64, error) {
+	return l.db.LastEvent(ctx, subject)
 }
 
 func check(subject string, events []core.Event) error {

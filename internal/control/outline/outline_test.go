@@ -1,8 +1,10 @@
 package outline_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +36,12 @@ func open(t *testing.T) (*store.DB, *event.Log, core.Session) {
 		t.Fatal(err)
 	}
 	return db, event.New(db, event.Options{}), s
+}
+
+func turnsOf(db *store.DB, id core.SessionID) ([]store.Turn, error) {
+	list, err := db.Turns(context.Background(), id, 100)
+	slices.Reverse(list)
+	return list, err
 }
 
 func ev(kind core.EventKind, run core.RunID, data any) core.Event {
@@ -99,7 +107,7 @@ func TestAnOutlineSaysWhatTheLogSays(t *testing.T) {
 	if diff := cmp.Diff(want, facts, cmpopts.IgnoreFields(store.Facts{}, "StateAt")); diff != "" || facts.StateAt.IsZero() {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}
-	turns, err := db.Turns(ctx, id)
+	turns, err := turnsOf(db, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +118,11 @@ func TestAnOutlineSaysWhatTheLogSays(t *testing.T) {
 	if diff := cmp.Diff(wantTurns, turns); diff != "" {
 		t.Errorf("turns (-want +got):\n%s", diff)
 	}
-	nodes, _ := db.TurnNodes(ctx, id)
+	nodes, _ := db.TurnNodes(ctx, id, 0)
 	if len(nodes) != 2 || nodes[0].Seq != 9 || nodes[0].State != "done" || nodes[0].Duration != time.Second || nodes[1].State != "cut" {
 		t.Errorf("steps: %+v", nodes)
 	}
-	marks, _ := db.TurnMarks(ctx, id)
+	marks, _ := db.TurnMarks(ctx, id, 0)
 	var got []string
 	for _, m := range marks {
 		got = append(got, fmt.Sprintf("%d %s", m.Seq, m.Kind))
@@ -159,9 +167,9 @@ func TestOldLogsGetTheSameOutline(t *testing.T) {
 	}
 	read := func(db *store.DB, id core.SessionID) (v all) {
 		v.Facts, _ = db.Facts(t.Context(), id)
-		v.Turns, _ = db.Turns(t.Context(), id)
-		v.Nodes, _ = db.TurnNodes(t.Context(), id)
-		v.Marks, _ = db.TurnMarks(t.Context(), id)
+		v.Turns, _ = turnsOf(db, id)
+		v.Nodes, _ = db.TurnNodes(t.Context(), id, 0)
+		v.Marks, _ = db.TurnMarks(t.Context(), id, 0)
 		return v
 	}
 	if diff := cmp.Diff(read(kept, s.ID), read(old, o.ID), opts); diff != "" {
@@ -185,9 +193,9 @@ func TestATurnIsBounded(t *testing.T) {
 	if _, err := log.Append(t.Context(), string(s.ID), events...); err != nil {
 		t.Fatal(err)
 	}
-	turns, _ := db.Turns(t.Context(), s.ID)
-	marks, _ := db.TurnMarks(t.Context(), s.ID)
-	nodes, _ := db.TurnNodes(t.Context(), s.ID)
+	turns, _ := turnsOf(db, s.ID)
+	marks, _ := db.TurnMarks(t.Context(), s.ID, 0)
+	nodes, _ := db.TurnNodes(t.Context(), s.ID, 0)
 	if len(marks) != outline.MaxMarks || len(nodes) != outline.MaxNodes || turns[0].Marks != 3000 || turns[0].Nodes != 3000 {
 		t.Errorf("%d marks, %d steps of %+v", len(marks), len(nodes), turns[0])
 	}

@@ -406,6 +406,19 @@ type CreatedToken struct {
 	Secret string `json:"secret"`
 }
 
+// ReadEvent is an event as it is read. Long texts in its data may be cut.
+type ReadEvent struct {
+	core.Event
+	Cut map[string]CutText `json:"cut,omitempty" doc:"texts of data that are only a beginning, by path (output, input.content); an empty path: the whole data was too long and is {}"`
+}
+
+// CutText is what is left out of a long text: it begins where the text in data
+// ends, and ends where Tail begins.
+type CutText struct {
+	Size int    `json:"size" doc:"bytes of the whole"`
+	Tail string `json:"tail,omitempty"`
+}
+
 // MarkRead says how far a person has read.
 type MarkRead struct {
 	Seq int64 `json:"seq" minimum:"0" doc:"number of the last event that was shown"`

@@ -95,6 +95,9 @@ type Overview interface {
 	// are not there are left out.
 	InboxRows(ctx context.Context, person string, ids []core.SessionID) ([]core.InboxRow, error)
 	InboxCounts(ctx context.Context, person string) (core.InboxCounts, error)
+	// Page is a session as it is shown to a person when it opens.
+	Page(ctx context.Context, by core.Author, id core.SessionID) (core.SessionPage, error)
+	Search(ctx context.Context, id core.SessionID, query, cursor string, limit int) (core.Found, error)
 	MarkRead(ctx context.Context, by core.Author, id core.SessionID, seq int64) (core.Read, error)
 	MarkUnread(ctx context.Context, by core.Author, id core.SessionID) (core.Read, error)
 }
@@ -105,6 +108,8 @@ type Prompts interface {
 	Prompt(ctx context.Context, id core.SessionID, req core.NewPrompt) (core.Prompt, error)
 	EditPrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, text string, by core.Author) (core.Prompt, error)
 	RemovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) error
+	// PromptNow stops what runs, and then runs this one.
+	PromptNow(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error)
 	MovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, position int, by core.Author) error
 }
 
@@ -164,6 +169,9 @@ type Chunk struct {
 // ends; deltas come with number 0.
 type Events interface {
 	Read(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error)
+	ReadBefore(ctx context.Context, subject string, before int64, limit int) ([]core.Event, error)
+	One(ctx context.Context, subject string, seq int64) (core.Event, error)
+	Last(ctx context.Context, subject string) (int64, error)
 	Follow(ctx context.Context, subject string, after int64) iter.Seq2[core.Event, error]
 }
 

@@ -13,6 +13,7 @@ func (s *Server) routes() {
 	s.loginRoutes()
 	s.sessionRoutes()
 	s.inboxRoutes()
+	s.pageRoutes()
 	s.promptRoutes()
 	s.selectionRoutes()
 	s.streamRoutes()

@@ -136,3 +136,31 @@ func (o overview) MarkUnread(_ context.Context, by core.Author, id core.SessionI
 	delete(o.w.read, by.Handle+" "+string(id))
 	return core.Read{Session: id}, nil
 }
+
+func (o overview) Page(_ context.Context, by core.Author, id core.SessionID) (core.SessionPage, error) {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	ses, err := o.w.session(id)
+	if err != nil {
+		return core.SessionPage{}, err
+	}
+	row := o.row(by.Handle, *ses)
+	return core.SessionPage{
+		Session: row.Session, Environment: core.EnvironmentBrief{ID: ses.Environment, Name: row.Environment}, Seq: row.Seq, Read: row.Read,
+		Outline: []core.OutlineTurn{}, Prompts: []core.PagePrompt{}, Runs: []core.PageRun{}, Children: []core.Session{}, People: []core.Author{ses.Owner},
+	}, nil
+}
+
+// Search looks for words as they stand in the log.
+func (o overview) Search(_ context.Context, id core.SessionID, query, _ string, _ int) (core.Found, error) {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	found := core.Found{Hits: []core.Hit{}}
+	for _, e := range reversed(o.w.logs[string(id)]) {
+		if strings.Contains(strings.ToLower(string(e.Data)), strings.ToLower(query)) {
+			found.Hits = append(found.Hits, core.Hit{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Snippet: query})
+			found.Total++
+		}
+	}
+	return found, nil
+}

@@ -268,6 +268,22 @@ func (s sessions) MovePrompt(_ context.Context, id core.SessionID, prompt core.P
 	return err
 }
 
+func (s sessions) PromptNow(_ context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if _, err := s.queued(id, prompt); err != nil {
+		return core.Session{}, err
+	}
+	if stop := s.w.stops[id]; stop != nil {
+		stop(fmt.Errorf("stopped by %s, for another prompt", by.Handle))
+	}
+	ses, err := s.w.session(id)
+	if err != nil {
+		return core.Session{}, err
+	}
+	return s.w.viewed(*ses), nil
+}
+
 func (s sessions) Stop(_ context.Context, id core.SessionID, by core.Author, reason string) error {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()

@@ -195,6 +195,32 @@ func (w *World) Read(_ context.Context, subject string, after int64, limit int) 
 	return append([]core.Event(nil), log[:min(limit, len(log))]...), nil
 }
 
+// ReadBefore is server.Events.
+func (w *World) ReadBefore(_ context.Context, subject string, before int64, limit int) ([]core.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	log := w.logs[subject]
+	log = log[:min(max(before-1, 0), int64(len(log)))]
+	return append([]core.Event(nil), log[max(0, len(log)-limit):]...), nil
+}
+
+// One is server.Events.
+func (w *World) One(_ context.Context, subject string, seq int64) (core.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seq < 1 || seq > int64(len(w.logs[subject])) {
+		return core.Event{}, core.E("event", core.NotFound, nil, "event %d of %s does not exist", seq, subject)
+	}
+	return w.logs[subject][seq-1], nil
+}
+
+// Last is server.Events.
+func (w *World) Last(_ context.Context, subject string) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.logs[subject])), nil
+}
+
 // Follow is server.Events.
 func (w *World) Follow(ctx context.Context, subject string, after int64) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {

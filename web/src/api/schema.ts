@@ -753,6 +753,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/events/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One event of a session, whole */
+        get: operations["session-event"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/file": {
         parameters: {
             query?: never;
@@ -798,6 +815,23 @@ export type paths = {
         put?: never;
         /** New sessions that go on from where this one is, memory included */
         post: operations["fork-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A session as a page opens it: state, outline of its log, queue, change, people; go on with the events after seq */
+        get: operations["session-page"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -857,6 +891,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/prompts/{prompt}/now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop what runs, and then run this queued prompt */
+        post: operations["prompt-now"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/read": {
         parameters: {
             query?: never;
@@ -884,6 +935,23 @@ export type paths = {
         };
         /** Runs of a session */
         get: operations["list-runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events of a session that have words in one of their texts, newest first */
+        get: operations["search-session"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1441,6 +1509,14 @@ export type components = {
             label?: string;
             name?: string;
         };
+        CutText: {
+            /**
+             * Format: int64
+             * @description bytes of the whole
+             */
+            size: number;
+            tail?: string;
+        };
         Diff: {
             base?: string;
             /** @description true when it was longer than the daemon sends */
@@ -1476,6 +1552,10 @@ export type components = {
             /** Format: date-time */
             updated: string;
         };
+        EnvironmentBrief: {
+            id: string;
+            name: string;
+        };
         Error: {
             /**
              * @description class of the failure, a stable word
@@ -1507,6 +1587,12 @@ export type components = {
             digest: string;
             id: string;
             manifest: unknown;
+        };
+        EvidenceBrief: {
+            /** Format: date-time */
+            created: string;
+            id: string;
+            verdict: string;
         };
         ExecEnd: {
             error?: components["schemas"]["Error"];
@@ -1569,6 +1655,18 @@ export type components = {
             /** @description queued in each of them */
             prompt?: string;
         };
+        Found: {
+            /** @description there are more than were counted */
+            capped?: boolean;
+            hits: components["schemas"]["Hit"][];
+            /** @description cursor of the next page */
+            next?: string;
+            /**
+             * Format: int64
+             * @description events that match; only with the first page
+             */
+            total?: number;
+        };
         Freshness: {
             build?: string;
             /** Format: date-time */
@@ -1596,6 +1694,17 @@ export type components = {
             stale_since?: string;
             state: string;
             why?: string;
+        };
+        Hit: {
+            kind: string;
+            /** Format: int64 */
+            seq: number;
+            /** @description the words with what is around them */
+            snippet: string;
+            /** Format: date-time */
+            time: string;
+            /** @description prompt whose turn it is in */
+            turn?: string;
         };
         Inbox: {
             needs: components["schemas"]["InboxPart"];
@@ -1708,11 +1817,6 @@ export type components = {
             /** @description cursor of the next page */
             next?: string;
         };
-        ListEvent: {
-            items: components["schemas"]["Event"][];
-            /** @description cursor of the next page */
-            next?: string;
-        };
         ListFileInfo: {
             items: components["schemas"]["FileInfo"][];
             /** @description cursor of the next page */
@@ -1720,6 +1824,11 @@ export type components = {
         };
         ListPrompt: {
             items: components["schemas"]["Prompt"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListReadEvent: {
+            items: components["schemas"]["ReadEvent"][];
             /** @description cursor of the next page */
             next?: string;
         };
@@ -1799,6 +1908,147 @@ export type components = {
              * @description 0 is next
              */
             position: number;
+        };
+        OutlineAnswer: {
+            /** @description its first 400 characters */
+            head: string;
+            /** Format: int64 */
+            seq: number;
+        };
+        OutlineMark: {
+            /** @enum {string} */
+            kind: "question" | "approval" | "denied" | "error" | "warning" | "verdict" | "change" | "picture";
+            /** Format: int64 */
+            seq: number;
+        };
+        OutlineNode: {
+            /** Format: int64 */
+            duration_ns?: number;
+            node: string;
+            /**
+             * Format: int64
+             * @description of the attempt, from 1
+             */
+            number: number;
+            result?: string;
+            /**
+             * Format: int64
+             * @description of its node.started
+             */
+            seq: number;
+            /** Format: date-time */
+            started: string;
+            /**
+             * @description cut: the run ended in it
+             * @enum {string}
+             */
+            state: "running" | "done" | "cut";
+            title: string;
+        };
+        OutlineTurn: {
+            /** @description newest text of the agent */
+            answer?: components["schemas"]["OutlineAnswer"];
+            author: components["schemas"]["Author"];
+            /** Format: int64 */
+            cost_microusd: number;
+            /** @description a model without a price was used */
+            cost_unknown?: boolean;
+            /**
+             * Format: int64
+             * @description calls of tools that failed
+             */
+            errors: number;
+            /**
+             * Format: int64
+             * @description changed against the base, when it committed
+             */
+            files: number;
+            /** Format: date-time */
+            finished?: string;
+            /** Format: int64 */
+            first_seq: number;
+            /** Format: int64 */
+            last_seq: number;
+            marks: components["schemas"]["OutlineMark"][];
+            /**
+             * Format: int64
+             * @description marks that were too many
+             */
+            marks_left_out?: number;
+            nodes: components["schemas"]["OutlineNode"][];
+            prompt: string;
+            run?: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            /** @description its first 400 characters */
+            text: string;
+            /**
+             * Format: int64
+             * @description calls
+             */
+            tools: number;
+        };
+        PageBudget: {
+            /** Format: int64 */
+            active_ns: number;
+            /**
+             * Format: int64
+             * @description left out: no bound
+             */
+            money_microusd?: number;
+            /** Format: int64 */
+            spent_microusd: number;
+            /** @description a model without a price was used */
+            spent_unknown?: boolean;
+            /**
+             * Format: int64
+             * @description left out: no bound
+             */
+            wall_clock_ns?: number;
+        };
+        PagePrompt: {
+            author: components["schemas"]["Author"];
+            client_id?: string;
+            /** Format: date-time */
+            created: string;
+            /** @description the text is only its first 4000 characters */
+            cut?: boolean;
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            /** Format: int64 */
+            position: number;
+            run?: string;
+            session: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            text: string;
+        };
+        PageRun: {
+            /** Format: date-time */
+            created: string;
+            failure?: components["schemas"]["Failure"];
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            outcome?: string;
+            prompt: string;
+            state: string;
+            verdict?: string;
+        };
+        PageSnapshot: {
+            /** Format: int64 */
+            age_ns?: number;
+            commit?: string;
+            /** @description why it was not started the best way */
+            fallback?: string;
+            id: string;
+            /** @description memory or files */
+            started_from: string;
         };
         Phase: {
             cached?: boolean;
@@ -1890,6 +2140,23 @@ export type components = {
             /** Format: int64 */
             seq: number;
             session: string;
+        };
+        ReadEvent: {
+            actor?: string;
+            attempt?: string;
+            /** @description texts of data that are only a beginning, by path (output, input.content); an empty path: the whole data was too long and is {} */
+            cut?: {
+                [key: string]: components["schemas"]["CutText"];
+            };
+            data: unknown;
+            kind: string;
+            node?: string;
+            run?: string;
+            /** Format: int64 */
+            seq: number;
+            subject: string;
+            /** Format: date-time */
+            time: string;
         };
         Reason: {
             reason?: string;
@@ -2025,6 +2292,51 @@ export type components = {
             usage: components["schemas"]["Usage"];
             view?: components["schemas"]["View"];
             wait?: string;
+        };
+        SessionPage: {
+            budget: components["schemas"]["PageBudget"];
+            /** @description without its body */
+            change?: components["schemas"]["Change"];
+            change_brief?: components["schemas"]["ChangeBrief"];
+            /** @description forked from this one, at most 100 */
+            children: components["schemas"]["Session"][];
+            /**
+             * Format: int64
+             * @description turns before those
+             */
+            earlier?: number;
+            /**
+             * Format: int64
+             * @description time in runs, up to now
+             */
+            elapsed_ns: number;
+            environment: components["schemas"]["EnvironmentBrief"];
+            /** @description newest */
+            evidence?: components["schemas"]["EvidenceBrief"];
+            /** @description the newest turns, oldest first */
+            outline: components["schemas"]["OutlineTurn"][];
+            parent?: string;
+            /** @description the owner, and who wrote in it */
+            people: components["schemas"]["Author"][];
+            /** @description that are queued, in order */
+            prompts: components["schemas"]["PagePrompt"][];
+            /**
+             * Format: int64
+             * @description the person's read mark
+             */
+            read: number;
+            /** @description the time goes on */
+            running: boolean;
+            /** @description of the turns in the outline */
+            runs: components["schemas"]["PageRun"][];
+            /**
+             * Format: int64
+             * @description number of the newest event: go on with the events after it
+             */
+            seq: number;
+            session: components["schemas"]["Session"];
+            /** @description that its sandbox was started from last */
+            snapshot?: components["schemas"]["PageSnapshot"];
         };
         Size: {
             /** Format: int32 */
@@ -2441,6 +2753,10 @@ export interface operations {
             query?: {
                 /** @description events after this number */
                 after?: number;
+                /** @description the last events before this number; only with follow=false */
+                before?: number;
+                /** @description short: long texts are cut to beginning and end */
+                bodies?: "whole" | "short";
                 /** @description false: one page of JSON instead of a stream */
                 follow?: boolean;
                 /** @description of a page */
@@ -2463,7 +2779,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListEvent"];
+                    "application/json": components["schemas"]["ListReadEvent"];
                     "text/event-stream": string;
                 };
             };
@@ -3765,6 +4081,10 @@ export interface operations {
             query?: {
                 /** @description events after this number */
                 after?: number;
+                /** @description the last events before this number; only with follow=false */
+                before?: number;
+                /** @description short: long texts are cut to beginning and end */
+                bodies?: "whole" | "short";
                 /** @description false: one page of JSON instead of a stream */
                 follow?: boolean;
                 /** @description of a page */
@@ -3787,8 +4107,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListEvent"];
+                    "application/json": components["schemas"]["ListReadEvent"];
                     "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-event": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadEvent"];
                 };
             };
             /** @description Error */
@@ -3892,6 +4244,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Forked"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionPage"];
                 };
             };
             /** @description Error */
@@ -4071,6 +4454,38 @@ export interface operations {
             };
         };
     };
+    "prompt-now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                prompt: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "mark-read": {
         parameters: {
             query?: never;
@@ -4155,6 +4570,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListRun"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "search-session": {
+        parameters: {
+            query: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                q: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Found"];
                 };
             };
             /** @description Error */
