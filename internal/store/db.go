@@ -189,7 +189,7 @@ func (db *DB) View(ctx context.Context, fn func(Reader) error) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	return fn(Reader{conn{tx, db.d, func(ctx context.Context, query string) *sql.Stmt {
-		if stmt := db.preparedRead(ctx, query); stmt != nil { //nolint:sqlclosecheck // kept, and closed with its database
+		if stmt := db.preparedRead(ctx, query); stmt != nil {
 			return tx.StmtContext(ctx, stmt)
 		}
 		return nil
