@@ -49,6 +49,7 @@ type Log struct {
 
 	mu       sync.Mutex
 	subjects map[string]*subject // those with followers
+	watches  map[*Watch]struct{}
 }
 
 // New makes a log over a store.
@@ -59,7 +60,7 @@ func New(db *store.DB, opts Options) *Log {
 	if opts.Delta <= 0 {
 		opts.Delta = 100 * time.Millisecond
 	}
-	return &Log{db: db, opts: opts, subjects: map[string]*subject{}}
+	return &Log{db: db, opts: opts, subjects: map[string]*subject{}, watches: map[*Watch]struct{}{}}
 }
 
 // Close waits until nothing that was handed to Append is under way. Followers

@@ -58,6 +58,9 @@ func (s *Server) inboxRoutes() {
 		) (*out[core.Read], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[core.Read], error) {
 				v, err := o.MarkRead(ctx, by, id, in.Body.Seq)
+				if err == nil {
+					s.live.read(by.Handle, v)
+				}
 				return ok(v), err
 			})
 		})
@@ -65,6 +68,9 @@ func (s *Server) inboxRoutes() {
 		func(ctx context.Context, by core.Author, in *IDIn) (*out[core.Read], error) {
 			return withSession(in.ID, func(id core.SessionID) (*out[core.Read], error) {
 				v, err := o.MarkUnread(ctx, by, id)
+				if err == nil {
+					s.live.read(by.Handle, v)
+				}
 				return ok(v), err
 			})
 		})

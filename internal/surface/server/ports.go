@@ -173,6 +173,15 @@ type Events interface {
 	One(ctx context.Context, subject string, seq int64) (core.Event, error)
 	Last(ctx context.Context, subject string) (int64, error)
 	Follow(ctx context.Context, subject string, after int64) iter.Seq2[core.Event, error]
+	Watch() Watch
+}
+
+// Watch tells which sessions got events since Take was called last; Wake
+// delivers when there are any. It never holds a writer up.
+type Watch interface {
+	Wake() <-chan struct{}
+	Take() []string
+	Close()
 }
 
 // BuildRequest asks for a build.

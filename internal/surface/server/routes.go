@@ -14,6 +14,7 @@ func (s *Server) routes() {
 	s.sessionRoutes()
 	s.inboxRoutes()
 	s.pageRoutes()
+	s.liveRoutes()
 	s.promptRoutes()
 	s.selectionRoutes()
 	s.streamRoutes()

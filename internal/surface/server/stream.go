@@ -168,6 +168,10 @@ func (s *Server) follow(ctx context.Context, st *stream, subject string, after i
 				st.flush()
 			}
 		case <-beat.C:
+			if err := s.stillKnown(ctx); err != nil {
+				st.fail(s.problem(ctx, "events", err))
+				return
+			}
 			st.comment("beat")
 			st.flush()
 		}
@@ -175,6 +179,19 @@ func (s *Server) follow(ctx context.Context, st *stream, subject string, after i
 			return
 		}
 	}
+}
+
+// stillKnown is the error of a person whose token or sign-in has ended since
+// their stream began.
+func (s *Server) stillKnown(ctx context.Context) error {
+	r := requestOf(ctx)
+	if r == nil {
+		return nil
+	}
+	if _, err := s.who(bearerOrCookie, r); core.Is(err, core.Unauthorized) {
+		return err
+	}
+	return nil
 }
 
 func (s *Server) rerun(ctx context.Context, by core.Author, in *IDIn) (*huma.StreamResponse, error) {
@@ -250,10 +267,12 @@ type stream struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	err error
+	// patience is for a reader that takes nothing; default 30 s.
+	patience time.Duration
 }
 
 func newStream(w http.ResponseWriter) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w)}
+	return &stream{w: w, rc: http.NewResponseController(w), patience: 30 * time.Second}
 }
 
 func (s *stream) start() {
@@ -267,7 +286,7 @@ func (s *stream) start() {
 
 func (s *stream) write(text string) {
 	if s.err == nil {
-		_ = s.rc.SetWriteDeadline(time.Now().Add(30 * time.Second))
+		_ = s.rc.SetWriteDeadline(time.Now().Add(s.patience))
 		_, s.err = s.w.Write([]byte(text))
 	}
 }

@@ -68,6 +68,7 @@ type World struct {
 	blobs      map[string][]byte
 	logs       map[string][]core.Event
 	wake       chan struct{} // closed and replaced at every new event
+	watches    map[*watch]bool
 	stops      map[core.SessionID]context.CancelCauseFunc
 	clientIDs  map[string]core.PromptID
 
@@ -81,7 +82,7 @@ func New(t testing.TB) *World {
 	w := &World{
 		now: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), ids: map[string]int{}, logs: map[string][]core.Event{},
 		tokens: map[string]api.CreatedToken{}, users: map[string]core.Author{"alice": alice, "bob": bob},
-		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, read: map[string]int64{}, wake: make(chan struct{}),
+		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, read: map[string]int64{}, watches: map[*watch]bool{}, wake: make(chan struct{}),
 		stops: map[core.SessionID]context.CancelCauseFunc{}, clientIDs: map[string]core.PromptID{},
 	}
 	w.Script = Play
@@ -177,6 +178,13 @@ func (w *World) emit(subject string, d time.Duration, ev core.Event) core.Event 
 	if ev.Kind != core.EventDelta {
 		ev.Seq = int64(len(w.logs[subject]) + 1)
 		w.logs[subject] = append(w.logs[subject], ev)
+		for watch := range w.watches {
+			watch.dirty[subject] = true
+			select {
+			case watch.wake <- struct{}{}:
+			default:
+			}
+		}
 	}
 	close(w.wake)
 	w.wake = make(chan struct{})
@@ -219,6 +227,39 @@ func (w *World) Last(_ context.Context, subject string) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return int64(len(w.logs[subject])), nil
+}
+
+type watch struct {
+	w     *World
+	wake  chan struct{}
+	dirty map[string]bool
+}
+
+// Watch is server.Events.
+func (w *World) Watch() server.Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := &watch{w: w, wake: make(chan struct{}, 1), dirty: map[string]bool{}}
+	w.watches[v] = true
+	return v
+}
+
+func (v *watch) Wake() <-chan struct{} { return v.wake }
+
+func (v *watch) Take() (out []string) {
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	for id := range v.dirty {
+		out = append(out, id)
+	}
+	clear(v.dirty)
+	return out
+}
+
+func (v *watch) Close() {
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	delete(v.w.watches, v)
 }
 
 // Follow is server.Events.

@@ -838,6 +838,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/presence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Say that you look at a session; forgotten after 45 seconds */
+        put: operations["presence"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/prompts": {
         parameters: {
             query?: never;
@@ -1091,6 +1108,40 @@ export type paths = {
         put?: never;
         /** Bring a snapshot here from a registry; progress, then one event named result */
         post: operations["pull-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Everything that one browser shows, as one stream that can be resumed */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/streams/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Change what a stream brings, without a new connection */
+        put: operations["change-stream"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1695,6 +1746,26 @@ export type components = {
             state: string;
             why?: string;
         };
+        Hello: {
+            /** @description sessions that are followed, and after which number */
+            sessions: {
+                [key: string]: number;
+            };
+            /** @description for PUT /streams/{id} */
+            stream: string;
+            /** Format: date-time */
+            time: string;
+            version: string;
+            /** @description digest of the page that this daemon serves */
+            web: string;
+        };
+        Here: {
+            /** @description the tab's own id */
+            client: string;
+            /** @description does not look any more */
+            left?: boolean;
+            typing?: boolean;
+        };
         Hit: {
             kind: string;
             /** Format: int64 */
@@ -1710,6 +1781,12 @@ export type components = {
             needs: components["schemas"]["InboxPart"];
             recent: components["schemas"]["InboxPart"];
             running: components["schemas"]["InboxPart"];
+        };
+        InboxCounts: {
+            /** Format: int64 */
+            needs: number;
+            /** Format: int64 */
+            running: number;
         };
         InboxPart: {
             /**
@@ -2060,6 +2137,14 @@ export type components = {
         Pick: {
             session: string;
         };
+        Presence: {
+            people: components["schemas"]["Present"][];
+            session: string;
+        };
+        Present: {
+            typing?: boolean;
+            user: components["schemas"]["Author"];
+        };
         Prompt: {
             author: components["schemas"]["Author"];
             client_id?: string;
@@ -2172,6 +2257,15 @@ export type components = {
             reason?: string;
             /** @description same, differs, cannot */
             result: string;
+        };
+        Reset: {
+            reason: string;
+            /**
+             * Format: int64
+             * @description number of its newest event
+             */
+            seq: number;
+            session: string;
         };
         Rollback: {
             /** @description of an earlier build of the environment */
@@ -2504,6 +2598,14 @@ export type components = {
             purpose: string;
             /** Format: date-time */
             since: string;
+        };
+        Wants: {
+            /** @description rows and counts of the inbox */
+            inbox?: boolean;
+            /** @description sessions whose events are wanted, each with the number to go on after; at most 8. One that is followed already goes on where it is */
+            sessions?: {
+                [key: string]: number;
+            };
         };
         Who: {
             user: components["schemas"]["Author"];
@@ -4288,6 +4390,39 @@ export interface operations {
             };
         };
     };
+    presence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Here"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "list-prompts": {
         parameters: {
             query?: never;
@@ -4897,6 +5032,76 @@ export interface operations {
                 content: {
                     "text/event-stream": string;
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description rows and counts of the inbox */
+                inbox?: boolean;
+                /** @description events of these sessions after these numbers: ses_...:17,ses_...:4; at most 8 */
+                sessions?: string;
+            };
+            header?: {
+                /** @description id of the last message: wins over sessions */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Wants"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
