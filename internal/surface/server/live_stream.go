@@ -109,8 +109,10 @@ type run struct {
 	flushed time.Time
 	sent    map[core.SessionID]string // rows as they were sent
 	views   map[core.SessionID]string
-	seen    map[core.SessionID][]api.Present
-	counts  *core.InboxCounts
+	// sections where rows were seen last
+	sections map[core.SessionID]string
+	seen     map[core.SessionID][]api.Present
+	counts   *core.InboxCounts
 }
 
 func (b *browserStream) run(ctx context.Context, st *stream, first wants) {
@@ -118,7 +120,7 @@ func (b *browserStream) run(ctx context.Context, st *stream, first wants) {
 	defer close(b.ended)
 	r := &run{
 		browserStream: b, ctx: ctx, st: st, feeds: map[core.SessionID]*feed{}, ch: make(chan fed, queued),
-		dirty: map[core.SessionID]bool{}, due: time.NewTimer(time.Hour), sent: map[core.SessionID]string{}, views: map[core.SessionID]string{},
+		dirty: map[core.SessionID]bool{}, due: time.NewTimer(time.Hour), sent: map[core.SessionID]string{}, views: map[core.SessionID]string{}, sections: map[core.SessionID]string{},
 		seen: map[core.SessionID][]api.Present{},
 	}
 	st.patience = b.s.opts.Patience
@@ -342,7 +344,13 @@ func (r *run) rows() error {
 	if err != nil {
 		return err
 	}
+	moved := r.counts == nil
 	for _, row := range rows {
+		section := string(row.Section)
+		if section == "" {
+			section = "archived"
+		}
+		moved = changed(r.sections, row.Session.ID, section) || moved
 		if r.feeds[row.Session.ID] != nil && changed(r.views, row.Session.ID, essence(core.InboxRow{Session: row.Session})) {
 			r.st.send("", "view", row.Session)
 		}
@@ -350,7 +358,7 @@ func (r *run) rows() error {
 			r.st.send("", "row", row)
 		}
 	}
-	if !r.inbox {
+	if !r.inbox || !moved { // counting looks at every session: only where one came into another section
 		return nil
 	}
 	n, err := r.s.deps.Overview.InboxCounts(r.ctx, r.by.Handle)
