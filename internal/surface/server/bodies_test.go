@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,8 +39,8 @@ func TestALogIsReadBackwards(t *testing.T) {
 				t.Errorf("items are not in order: %d after %d", e.Seq, l.Items[i-1].Seq)
 			}
 		}
-		for i := len(l.Items) - 1; i >= 0; i-- {
-			seqs = append(seqs, l.Items[i].Seq)
+		for _, e := range slices.Backward(l.Items) {
+			seqs = append(seqs, e.Seq)
 		}
 		before = l.Next
 	}
