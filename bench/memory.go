@@ -109,6 +109,16 @@ func reachAll(ctx context.Context, g *guest.Client) error {
 	return nil
 }
 
+// stand does what a session does first where the base has not moved.
+func (l *live) stand(ctx context.Context, m *environment.Machine) (took time.Duration, err error) {
+	began := time.Now()
+	_, ok, err := m.Stand(ctx, environment.Standing{Commit: l.build.Commit, Branch: "drydock/bench", Base: "main"})
+	if err == nil && !ok {
+		err = errors.New("the workspace does not stand on its commit")
+	}
+	return time.Since(began), err
+}
+
 // rawRestore is what is measured: an overlay mount, runsc restore, and the same
 // questions.
 func (r *raw) restore(ctx context.Context, x *rawBox, layers []string, config specs.Spec, image sandbox.Image) error {
@@ -132,7 +142,7 @@ func benchMemory(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var ours, raws, files, ownMem, rawMem series
+	var ours, raws, files, ownMem, rawMem, stands series
 	l.parts.reset()
 	err = turns(ctx, b.times(20, 3), func(count bool) error {
 		began := time.Now()
@@ -149,7 +159,11 @@ func benchMemory(ctx context.Context, b *bench) error {
 		if count {
 			ownMem = append(ownMem, float64(s.Memory)/(1<<20))
 		}
-		return errors.Join(err, m.Close(ctx))
+		took, standErr := l.stand(ctx, m)
+		if count {
+			stands.took(took)
+		}
+		return errors.Join(err, standErr, m.Close(ctx))
 	}, func(count bool) error {
 		x, err := l.raw.box(ctx)
 		if err != nil {
@@ -177,6 +191,7 @@ func benchMemory(ctx context.Context, b *bench) error {
 	for _, name := range []string{"prepare", "runsc", "init", environment.PhaseRestore, environment.PhaseSetup} {
 		b.add(alone("memory: part "+name, "ms", parts[name], ""))
 	}
+	b.add(alone("memory: catching up at the snapshot's commit, after it", "ms", stands, standNote))
 	more := difference("memory: of one idle clone, above raw", "MiB", ownMem, rawMem, "of its control group: gVisor, file server and all that runs in it")
 	b.add(more.below(5, "value", more.Value))
 
@@ -204,6 +219,8 @@ func benchMemory(ctx context.Context, b *bench) error {
 	b.add(r.below(0.01, "ratio", *r.Ratio))
 	return nil
 }
+
+const standNote = "the branch is made, and git asked once what it sees"
 
 func sum(s series) (out float64) {
 	for _, v := range s {
@@ -372,7 +389,7 @@ func benchWarm(ctx context.Context, b *bench) error {
 	}
 	defer func() { _ = idle.Close(context.WithoutCancel(ctx)) }()
 	truth := guest.Command{Argv: []string{"/usr/bin/true"}}
-	var ours, floor series
+	var ours, floor, stands series
 	err = turns(ctx, b.times(20, 3), func(count bool) error {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
@@ -400,7 +417,11 @@ func benchWarm(ctx context.Context, b *bench) error {
 		if m.From() != environment.FromWarm {
 			err = fmt.Errorf("the sandbox was started from %s", m.From())
 		}
-		return errors.Join(err, m.Close(ctx))
+		took, standErr := l.stand(ctx, m)
+		if count {
+			stands.took(took)
+		}
+		return errors.Join(err, standErr, m.Close(ctx))
 	}, func(count bool) error {
 		began := time.Now()
 		_, err := idle.Guest().Run(ctx, truth)
@@ -413,6 +434,8 @@ func benchWarm(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.add(alone("warm: part "+environment.PhaseClaim, "ms", l.parts.take(environment.PhaseClaim), ""))
+	stood := alone("warm: catching up at the snapshot's commit", "ms", stands, standNote)
+	b.add(stood.below(60, "value", stood.Value))
 	r := difference("warm: until the first command is answered, above an idle sandbox", "ms", ours, floor, "the sandbox gets identity, policy and network")
 	b.add(r.below(20, "value", r.Value))
 	return nil

@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"drydock/internal/core"
@@ -40,6 +41,12 @@ scripts:
 	}
 	if nodes := testkit.Of[core.NodeData](t, got.Events, core.EventNodeFinished); !slices.ContainsFunc(nodes, func(n core.NodeData) bool { return n.Node == "deliver" }) {
 		t.Errorf("nodes: %+v", nodes)
+	}
+	// The base has not moved since the build: nothing is checked out again.
+	if phases := testkit.Of[core.Phase](t, got.Events, core.EventPhase); !slices.ContainsFunc(phases, func(p core.Phase) bool {
+		return p.Name == "catch up" && strings.HasSuffix(p.Detail, ", as built")
+	}) {
+		t.Errorf("phases: %+v", phases)
 	}
 	if len(testkit.Leftovers(d.State)) == 0 {
 		t.Error("a running daemon is not seen on the host: what it leaves would not be seen either")

@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  cacheDir: '.vite',
+  cacheDir: '../.vite',
   test: {
     root: new URL('.', import.meta.url).pathname,
     include: ['*.e2e.ts'],

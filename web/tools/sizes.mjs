@@ -1,6 +1,6 @@
 // Prints how many bytes the page costs and fails where a budget is exceeded.
 // usage: node sizes.mjs DIST
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
@@ -29,13 +29,16 @@ function cost(keys) {
 
 const entry = Object.keys(manifest).find((key) => manifest[key].isEntry);
 const shell = needed(entry);
-const routes = { 'src/inbox/InboxPage.tsx': [180, 20], 'src/session/SessionPage.tsx': [230, 30] };
+const routes = { inbox: [180, 20], session: [230, 30] };
 let over = false;
 const base = cost(shell);
 console.log(`page: shell ${kb(base.js)} of scripts, ${kb(base.css)} of styles (gzip)`);
 for (const [route, [maxJS, maxCSS]] of Object.entries(routes)) {
-  if (!manifest[route]) continue;
-  const { js, css } = cost(new Set([...shell, ...needed(route)]));
+  const key = Object.keys(manifest).find((k) =>
+    new RegExp(`^(src/${route}/\\w+Page\\.tsx|_${route}-.*\\.js)$`).test(k),
+  );
+  if (!key) throw new Error(`no chunk of ${route}`);
+  const { js, css } = cost(new Set([...shell, ...needed(key)]));
   const bad = js > maxJS * 1024 || css > maxCSS * 1024;
   over ||= bad;
   console.log(`page: ${route} ${kb(js)} of ${maxJS}, styles ${kb(css)} of ${maxCSS}${bad ? '  OVER BUDGET' : ''}`);
@@ -44,4 +47,6 @@ const fonts = Object.values(manifest).flatMap((chunk) => (chunk.file.endsWith('.
 console.log(
   `page: fonts ${kb(fonts.reduce((n, file) => n + readFileSync(join(dist, file)).length, 0))} in ${fonts.length} files`,
 );
+// Its keys name directories of this machine, and nobody needs it any more.
+rmSync(join(dist, 'manifest.json'));
 process.exit(over ? 1 : 0);

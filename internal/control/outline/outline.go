@@ -349,8 +349,8 @@ func (f *folding) work(e core.Event) error {
 }
 
 func (f *folding) approval(e core.Event) error {
-	v, ok := decode[core.StateData](e)
-	if !ok || v.To != string(core.ApprovalPending) {
+	v, ok := decode[core.ApprovalData](e)
+	if !ok || v.State != core.ApprovalPending {
 		return f.mark(e.Seq, MarkApproval)
 	}
 	if err := f.settle(e.Seq); err != nil {

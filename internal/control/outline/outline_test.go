@@ -72,10 +72,10 @@ func story(p1, p2 core.PromptID, r1, r2 core.RunID) []core.Event {
 		ev(core.EventAgentText, r1, core.TextData{Text: "  the answer  "}), // 16
 		ev(core.EventNodeFinished, r1, core.NodeData{Node: "implement", Number: 1, Result: "finished", Duration: time.Second}),
 		ev(core.EventCommit, r1, core.CommitData{Files: 3, Added: 10, Removed: 2}),
-		ev(core.EventVerdict, r1, core.VerdictData{Verdict: "unproven", Reasons: []string{"no test shows it", "b"}}), // 19
-		ev(core.EventApproval, r1, core.StateData{To: "pending", Reason: "meant?"}),                                  // 20
-		ev(core.EventChange, r1, core.ChangeData{Number: 1, Action: "opened"}),                                       // 21
-		ev(core.EventRunFinished, r1, core.RunData{Prompt: p1, State: core.RunDone}),                                 // 22
+		ev(core.EventVerdict, r1, core.VerdictData{Verdict: "unproven", Reasons: []string{"no test shows it", "b"}}),      // 19
+		ev(core.EventApproval, r1, core.ApprovalData{Approval: "apr_1", State: core.ApprovalPending, Question: "meant?"}), // 20
+		ev(core.EventChange, r1, core.ChangeData{Number: 1, Action: "opened"}),                                            // 21
+		ev(core.EventRunFinished, r1, core.RunData{Prompt: p1, State: core.RunDone}),                                      // 22
 		ev(core.EventSessionState, "", core.StateData{From: "running", To: "idle"}),
 		ev(core.EventSandbox, "", core.SandboxData{Sandbox: "sbx_1", State: core.SandboxGone, Cause: "suspended"}),
 		ev(core.EventPromptQueued, "", core.PromptData{Prompt: p2, Author: ana, Text: "again", State: core.PromptQueued}),

@@ -50,7 +50,7 @@ func (p *Prover) ask(ctx context.Context, id core.EvidenceID, session core.Sessi
 		if err := tx.CreateApproval(ctx, a); err != nil {
 			return err
 		}
-		e := core.NewEvent(core.EventApproval, core.StateData{To: string(core.ApprovalPending), Reason: a.Question})
+		e := core.NewEvent(core.EventApproval, core.ApprovalData{Approval: a.ID, State: a.State, Question: a.Question})
 		e.Run, e.Actor = run, "platform"
 		_, err := p.d.Events.AppendTx(ctx, tx, string(session), e)
 		return err

@@ -198,10 +198,14 @@ func (o *opening) arrive(ctx context.Context, w *Workspace, s start) error {
 		}
 		o.phase(ctx)(core.Phase{Name: environment.PhaseServices, Duration: time.Since(begin), Detail: names(w.recipe.Services)})
 	}
-	if s.fresh {
-		if err := w.machine.IgnoreUntracked(ctx); err != nil {
-			return err
-		}
+	switch {
+	case o.looked:
+		err = w.machine.Ignore(ctx, o.fresh)
+	case s.fresh:
+		err = w.machine.IgnoreUntracked(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = o.m.d.DB.UpdateSession(ctx, o.s.ID, func(row *core.Session) error {
 		row.Sandbox = w.machine.ID()

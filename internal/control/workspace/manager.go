@@ -355,6 +355,9 @@ type opening struct {
 	m   *Manager
 	job blueprint.Job
 	s   core.Session
+
+	looked bool     // catching up found out what is new to git:
+	fresh  []string // this
 }
 
 func (o *opening) tell(ctx context.Context, kind core.EventKind, data any) error {
@@ -487,10 +490,19 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 	}
 	m := w.machine
 	if fresh {
-		if err := o.checkout(ctx, w, place, branch, true, manifest.Commit); err != nil {
+		stands, err := o.stand(ctx, w, manifest.Commit, branch)
+		if err != nil {
 			return false, err
 		}
+		if !stands {
+			if err := o.checkout(ctx, w, place, branch, true, manifest.Commit); err != nil {
+				return false, err
+			}
+		}
 		detail := fmt.Sprintf("%.12s", place)
+		if stands {
+			detail += ", as built"
+		}
 		if manifest.Commit != place {
 			by, err := w.moved(ctx, manifest.Commit, place)
 			if err != nil {
@@ -513,6 +525,22 @@ func (o *opening) catchUp(ctx context.Context, w *Workspace, manifest snapshot.M
 		return false, nil
 	}
 	return o.follow(ctx, w, before, place, branch)
+}
+
+// stand is checkout for a snapshot of the very commit that the session begins
+// with, where its files are still those of it.
+func (o *opening) stand(ctx context.Context, w *Workspace, commit, branch string) (bool, error) {
+	if commit == "" || commit != o.place() {
+		return false, nil
+	}
+	fresh, ok, err := w.machine.Stand(ctx, environment.Standing{Commit: commit, Branch: branch, Base: o.s.Base})
+	if !ok || err != nil {
+		return false, err
+	}
+	w.place = commit
+	// Services that go on have made what they make; those that start now will.
+	o.looked, o.fresh = w.machine.From() != environment.FromFiles || len(w.recipe.Services) == 0, fresh
+	return true, nil
 }
 
 // follow moves a session's own working tree from before to place. Files that

@@ -94,6 +94,12 @@ func (o *Room) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 // Checkout implements exam.Room.
 func (o *Room) Checkout(ctx context.Context, commit string) error {
+	if commit == o.at && !o.moved {
+		_, ok, err := o.machine.Stand(ctx, environment.Standing{Commit: commit, Branch: roomBranch})
+		if ok || err != nil {
+			return err
+		}
+	}
 	if commit != o.at {
 		o.at, o.moved = commit, true
 	}

@@ -24,13 +24,16 @@ type Host struct {
 	// negative when they take more; a zero Total is no bound.
 	Stored     Amount
 	Processors int
+	// Threads are what the kernel runs at most on the whole host, and how many of
+	// them there are not yet. A sandbox is some ninety of them.
+	Threads Amount
 	// Own is a limit on the memory of the daemon's own control group, zero if
 	// there is none. Sandboxes have groups of their own; their use counts too.
 	Own Amount
 }
 
-// Amount is a total and how much of it nobody uses, in bytes. A zero Total is
-// not known.
+// Amount is a total and how much of it nobody uses, in bytes where it is no
+// count. A zero Total is not known.
 type Amount struct{ Total, Free int64 }
 
 // HostOf measures this machine. state is a directory on the disk that fills up.
@@ -61,8 +64,29 @@ func HostOf(state string) func() (Host, error) {
 			size = fs.Bsize
 		}
 		h.Disk = Amount{bytesOf(fs.Blocks, size), bytesOf(fs.Bavail, size)}
+		h.Threads = threads("/proc")
 		return h, nil
 	}
+}
+
+// threads reads how many the kernel allows, by its numbers for them and by
+// itself, and how many there are. What cannot be read is not known.
+func threads(proc string) Amount {
+	most, known := readNumber(filepath.Join(proc, "sys/kernel/pid_max"))
+	if n, ok := readNumber(filepath.Join(proc, "sys/kernel/threads-max")); ok && (!known || n < most) {
+		most, known = n, true
+	}
+	load, err := readSome(filepath.Join(proc, "loadavg"))
+	fields := strings.Fields(string(load))
+	if !known || err != nil || len(fields) < 4 {
+		return Amount{}
+	}
+	_, all, _ := strings.Cut(fields[3], "/") // running/existing
+	n, err := strconv.ParseInt(all, 10, 64)
+	if err != nil || n < 0 {
+		return Amount{}
+	}
+	return Amount{most, max(most-n, 0)}
 }
 
 func bytesOf(blocks uint64, size int64) int64 {

@@ -26,6 +26,37 @@ func TestMeminfo(t *testing.T) {
 	}
 }
 
+func TestThreadsOfTheKernel(t *testing.T) {
+	for _, c := range []struct {
+		name, pids, threads, load string
+		want                      Amount
+	}{
+		{"numbers bound them", "32768\n", "191844\n", "0.1 0.2 0.3 4/768 9999\n", Amount{32768, 32000}},
+		{"the kernel bounds them", "4194304\n", "191844\n", "0.1 0.2 0.3 1/844 9999\n", Amount{191844, 191000}},
+		{"more than allowed", "100\n", "", "0.1 0.2 0.3 1/844 9999\n", Amount{100, 0}},
+		{"no load", "100\n", "100\n", "", Amount{}},
+		{"nonsense", "100\n", "x", "a b c d/e", Amount{}},
+		{"nothing", "", "", "", Amount{}},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"sys/kernel/pid_max": c.pids, "sys/kernel/threads-max": c.threads, "loadavg": c.load} {
+			if text == "" {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := threads(dir); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 func FuzzMeminfo(f *testing.F) {
 	f.Add("MemTotal: 1000 kB\nMemAvailable: 700 kB\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -92,7 +123,7 @@ func TestControlGroups(t *testing.T) {
 
 func TestThisHostIsMeasured(t *testing.T) {
 	h, err := HostOf(t.TempDir())()
-	if err != nil || h.Memory.Free <= 0 || h.Memory.Free > h.Memory.Total || h.Disk.Free <= 0 || h.Disk.Free > h.Disk.Total || h.Processors < 1 {
+	if err != nil || h.Memory.Free <= 0 || h.Memory.Free > h.Memory.Total || h.Disk.Free <= 0 || h.Disk.Free > h.Disk.Total || h.Processors < 1 || h.Threads.Free <= 0 {
 		t.Errorf("%+v %v", h, err)
 	}
 	if _, err := HostOf(filepath.Join(t.TempDir(), "missing"))(); err == nil || !strings.Contains(err.Error(), "missing") {

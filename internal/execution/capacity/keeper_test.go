@@ -80,13 +80,18 @@ func (w *world) live(id core.SandboxID, purpose, owner string, memory int64) {
 	defer w.mu.Unlock()
 	w.living[id] = capacity.Sandbox{ID: id, Purpose: purpose, Owner: owner, Memory: memory}
 	w.host.Memory.Free -= memory
+	w.host.Threads.Free -= sandboxThreads
 }
+
+// sandboxThreads is what a sandbox of these tests takes of the host's threads.
+const sandboxThreads = 128
 
 func (w *world) die(id core.SandboxID) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	memory := w.living[id].Memory
 	w.host.Memory.Free += memory
+	w.host.Threads.Free += sandboxThreads
 	delete(w.living, id)
 	return memory
 }
@@ -209,6 +214,50 @@ func TestWarmOnesAreGivenBackForSessions(t *testing.T) {
 		}
 		if _, lack := k.Enter(t.Context(), "ses_9", false); lack == "" {
 			t.Error("there is room for a fourth")
+		}
+	})
+}
+
+// A host with much memory runs out of threads first: the kernel refuses them to
+// everybody then, the daemon included.
+func TestThreadsOfTheHostAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := roomy()
+		w.host.Memory = capacity.Amount{Total: 400 * gib, Free: 300 * gib}
+		w.host.Threads = capacity.Amount{Total: 4096, Free: 256 + 5*128} // 256 are kept
+		k := w.keeper(nil)
+		var back []func() int64
+		for i := range 2 {
+			id := core.SandboxID(fmt.Sprintf("sbx_w%d", i))
+			release := admit(t, k, id, capacity.Warm, "")
+			w.live(id, capacity.Warm, "", 64*mib)
+			back = append(back, func() int64 { release(); return w.die(id) })
+		}
+		k.SetReclaim(func(context.Context, int64) (freed int64) {
+			if len(back) > 0 {
+				freed, back = back[0](), back[1:]
+			}
+			return freed
+		})
+		w.set(func(*capacity.Host) {})
+		lack, n := "", 0
+		for ; n < 20; n++ {
+			id := fmt.Sprint(n)
+			if _, lack = k.Enter(t.Context(), core.SessionID("ses_"+id), false); lack != "" {
+				break
+			}
+			admit(t, k, core.SandboxID("sbx_"+id), capacity.Session, "ses_"+id)
+			w.live(core.SandboxID("sbx_"+id), capacity.Session, "ses_"+id, 60*mib)
+			w.set(func(*capacity.Host) {})
+		}
+		if n != 5 || len(back) != 1 {
+			t.Errorf("%d sessions run where there is room for five, one of them in place of what was warm; %d are warm", n, len(back))
+		}
+		if !strings.HasPrefix(lack, "threads: only ") || !strings.Contains(lack, " of the 4096 ") {
+			t.Errorf("one more of five: %q", lack)
+		}
+		if r := k.Report(t.Context()); r.State != "full: threads" || !strings.Contains(r.Hint, "kernel.pid_max") {
+			t.Errorf("report %+v", r)
 		}
 	})
 }
@@ -425,6 +474,9 @@ func TestEverythingEndsOnAnyHost(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
 			w := roomy()
 			w.host.Memory.Free = 256*mib + 256*mib*int64(1+rnd.IntN(4))
+			if seed%2 == 1 {
+				w.host.Threads = capacity.Amount{Total: 2048, Free: 128 + 128*int64(1+rnd.IntN(4))}
+			}
 			k := w.keeper(nil)
 			var all sync.WaitGroup
 			run := func(id string, purpose, owner string, use int64, work time.Duration) {

@@ -36,7 +36,7 @@ func noun(p Purpose) string {
 
 // Shortage is what is missing; its zero value is nothing.
 type Shortage struct {
-	Kind string // "memory", "disk" or "processors"
+	Kind string // "memory", "disk", "storage", "processors" or "threads"
 	Text string
 	want int64 // bytes of memory that would do
 
@@ -59,6 +59,8 @@ func (s Shortage) hint() string {
 		return "it goes on by itself when the disk has room: `drydock snapshot gc` removes what nothing needs, capacity.disk_reserve in the configuration is kept free"
 	case "storage":
 		return "it goes on by itself when snapshots take less: `drydock snapshot gc --verbose` tells what is kept and why; archive sessions, remove environments, or raise storage.max in the configuration"
+	case "threads":
+		return "it goes on by itself when sandboxes end; sysctl kernel.pid_max and kernel.threads-max bound the threads of the host"
 	case "processors":
 		return "it goes on by itself when sandboxes end; capacity.per_processor in the configuration bounds them"
 	}
@@ -84,6 +86,8 @@ type promised struct {
 	outstanding int64 // promised beyond that
 	warm        int64 // could be given back
 	busy        int   // sandboxes that work, or will
+	coming      int   // sandboxes that were let in and do not live yet
+	spare       int   // sandboxes that could be given back
 }
 
 // promises adds up living sandboxes, those let in that do not live yet, and
@@ -102,6 +106,7 @@ func (k *Keeper) promises() promised {
 		p.outstanding += max(floor-used, 0)
 		if purpose == Warm {
 			p.warm += max(floor, used)
+			p.spare++
 		}
 		if purpose == Session {
 			housed[owner] = true
@@ -120,11 +125,13 @@ func (k *Keeper) promises() promised {
 	}
 	for id, g := range k.granted {
 		if !seen[string(id)] {
+			p.coming++
 			add(g.Purpose, g.Owner, 0, g.Limits.Memory)
 		}
 	}
 	for owner := range k.entered {
 		if !housed[owner] {
+			p.coming++
 			add(Session, owner, 0, 0)
 		}
 	}
@@ -189,6 +196,9 @@ func (k *Keeper) lacking(p promised, rank int, need, back int64) Shortage {
 	if most := k.opts.PerProcessor * processors; most > 0 && p.busy >= most && (rank == rankSession || rank == rankBuild) {
 		return Shortage{Kind: "processors", Text: fmt.Sprintf("%d sandboxes work on %d of them (limit %d)", p.busy, processors, most)}
 	}
+	if s := k.threadsLack(p, rank, back > 0); s.Kind != "" {
+		return s
+	}
 	if k.seen.host.Memory.Total <= 0 {
 		return Shortage{} // not known
 	}
@@ -230,6 +240,37 @@ func (k *Keeper) diskLacks(rank int) Shortage {
 	return Shortage{Kind: "disk", Text: fmt.Sprintf("the disk of the state directory has only %s left (reserve %s)", Bytes(disk.Free), Bytes(reserve))}
 }
 
+// threadsEach is what a sandbox takes of the host's threads: gVisor's own and the
+// host processes in which it runs what is inside.
+const threadsEach = 128
+
+// threadsLack: without this, a host with much memory starts sandboxes until
+// nothing can start a thread any more, the daemon and its sandboxes included.
+func (k *Keeper) threadsLack(p promised, rank int, givenBack bool) Shortage {
+	t := k.seen.host.Threads
+	if t.Total <= 0 {
+		return Shortage{} // not known
+	}
+	reserve := t.Total / 16
+	if rank == rankRunning {
+		reserve /= 4
+	}
+	room := t.Free - reserve - int64(p.coming)*threadsEach
+	if rank == rankWarm {
+		room -= threadsEach // for the next session
+	}
+	if givenBack {
+		room += int64(p.spare) * threadsEach
+	}
+	if room >= threadsEach {
+		return Shortage{}
+	}
+	return Shortage{
+		Kind: "threads", Text: fmt.Sprintf("only %d of the %d that the host's kernel allows are free (reserve %d)", t.Free, t.Total, reserve),
+		want: 1, // of what is warm, any
+	}
+}
+
 // mayEnter decides for one who waits; the zero Shortage is yes.
 func (k *Keeper) mayEnter(w *waiter) Shortage {
 	p := k.promises()
@@ -239,11 +280,12 @@ func (k *Keeper) mayEnter(w *waiter) Shortage {
 	}
 	if w.Purpose == Session && k.entered[w.Owner] > 0 && !k.lives(w.Owner) {
 		p.outstanding -= min(need, p.outstanding) // kept for it already
+		p.coming--
 	}
 	s := k.lacking(p, w.rank, need, 0) // what could be given back must be given back first
 	switch {
 	case w.Purpose == Proof && k.firstProof(w.Owner):
-		s.passes = s.Kind == "memory"
+		s.passes = s.Kind == "memory" || s.Kind == "threads"
 		return s
 	case s.Kind != "":
 		return s

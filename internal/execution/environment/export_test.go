@@ -25,3 +25,9 @@ func (b *Builder) Finished(t *testing.T, env core.EnvironmentID, snap core.Snaps
 	}
 	b.finish(t.Context(), build.ID, core.BuildDone, snap, nil)
 }
+
+// ParseView is parseView.
+func ParseView(out string) (commit string, fresh []string, ok bool) {
+	v, ok := parseView(out)
+	return v.commit, v.fresh, ok
+}

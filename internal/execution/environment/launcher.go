@@ -310,7 +310,7 @@ func (l *Launcher) written(ctx context.Context, req LaunchRequest) (int64, error
 func (l *Launcher) spec(req LaunchRequest, layers []string, image *sandbox.Image) sandbox.Spec {
 	return sandbox.Spec{
 		ID: req.ID, Purpose: req.Purpose, Owner: req.Owner, Layers: layers, Hostname: req.Hostname, Token: rand.Text(),
-		Limits: l.limits(req.Limits), Network: req.Policy, Image: image,
+		Limits: l.limits(req.Limits), Network: req.Policy, Image: image, Machine: machineID(req.ID, req.Purpose, req.Owner),
 	}
 }
 

@@ -114,7 +114,7 @@ func (m *Machine) setUp(ctx context.Context, extra []string) error {
 	}
 	setup := guest.Setup{
 		Hostname: m.hostname,
-		Machine:  m.machineID(),
+		Machine:  machineID(m.id, m.handle.Purpose, m.handle.Owner),
 		Clock:    time.Now(),
 		Files:    settings.Files,
 		// Later ones win: the image's, the operator's, the recipe's, and last what

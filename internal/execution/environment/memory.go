@@ -175,10 +175,10 @@ func (l *Launcher) settle(ctx context.Context, m *Machine, req LaunchRequest) er
 }
 
 // machineID is the same for every sandbox of one session, and for no other.
-func (m *Machine) machineID() string {
-	of := string(m.id)
-	if m.handle.Purpose == PurposeSession {
-		of = m.handle.Owner
+func machineID(id core.SandboxID, purpose, owner string) string {
+	of := string(id)
+	if purpose == PurposeSession {
+		of = owner
 	}
 	sum := sha256.Sum256([]byte("machine-id\x00" + of))
 	return hex.EncodeToString(sum[:16])

@@ -287,7 +287,10 @@ func (p *Pool) make(ctx context.Context, env core.Environment) (*Machine, error)
 // exercise does a few times what whoever takes the sandbox will do first. What
 // was restored answers several times slower until its pages have been touched.
 func (m *Machine) exercise(ctx context.Context) error {
-	const times = 5
+	const times, looks = 5, 2
+	for range looks {
+		m.look(ctx) // see Stand; there may be no repository
+	}
 	for range times {
 		if err := m.setUp(ctx, nil); err != nil {
 			return err

@@ -105,6 +105,14 @@ func TestForReal(t *testing.T) {
 		Recipe: &rec, StartServices: true, Report: func(p core.Phase) { t.Logf("launch: %-20s %6d ms", p.Name, p.Duration.Milliseconds()) },
 	})
 	t.Logf("launched in %s", time.Since(start))
+	start = time.Now()
+	if fresh, ok, err := m.Stand(t.Context(), environment.Standing{Commit: w.run("rev-parse", "HEAD"), Branch: "drydock/work", Base: "main"}); !ok || err != nil || len(fresh) > 0 {
+		t.Errorf("the workspace stands on its commit: %v, new %v, error %v", ok, fresh, err)
+	}
+	t.Logf("stands after %s", time.Since(start))
+	if got := w.as(m, "nobody", "git symbolic-ref HEAD; find .git ! -user nobody"); got != "refs/heads/drydock/work" {
+		t.Errorf("the user finds %q", got)
+	}
 	if got := w.as(m, "nobody", "cat deps/who deps/status code.txt; redis-cli ping; git status --porcelain; git log --format=%s; touch mine; stat -c %U .git/HEAD mine"); got != "nobody\ncode\nPONG\nchange\nnobody\nnobody" {
 		t.Errorf("the sandbox says %q", got)
 	}

@@ -1,7 +1,12 @@
 package guest
 
 import (
+	"fmt"
 	"io/fs"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -136,4 +141,41 @@ type SetupFile struct {
 	Mode fs.FileMode `json:"mode"`
 	Data []byte      `json:"data"`
 	Sum  string      `json:"sum,omitempty"`
+}
+
+// Etc are the files of /etc that a Setup writes. A driver may lay them before
+// anything runs: what is there already costs a quarter of what must be replaced.
+func (s Setup) Etc() []SetupFile {
+	var out []SetupFile
+	if s.Hostname != "" {
+		out = append(out, SetupFile{Path: "/etc/hostname", Mode: 0o644, Data: []byte(s.Hostname + "\n")})
+	}
+	out = append(out, SetupFile{Path: "/etc/hosts", Mode: 0o644, Data: s.hosts()})
+	if s.Machine != "" {
+		out = append(out, SetupFile{Path: "/etc/machine-id", Mode: 0o444, Data: []byte(s.Machine + "\n")})
+	}
+	if s.Resolver != "" {
+		out = append(out, SetupFile{Path: "/etc/resolv.conf", Mode: 0o644, Data: resolvConf(s.Resolver)})
+	}
+	return out
+}
+
+func (s Setup) hosts() []byte {
+	var b strings.Builder
+	b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
+	if s.Hostname != "" {
+		fmt.Fprintf(&b, "127.0.1.1\t%s\n", s.Hostname)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
+		fmt.Fprintf(&b, "%s\t%s\n", s.Hosts[name], name)
+	}
+	return []byte(b.String())
+}
+
+// resolvConf takes an address, or a whole resolv.conf.
+func resolvConf(resolver string) []byte {
+	if _, err := netip.ParseAddr(resolver); err == nil {
+		return []byte("nameserver " + resolver + "\noptions timeout:5 attempts:2\n")
+	}
+	return []byte(strings.TrimRight(resolver, "\n") + "\n")
 }

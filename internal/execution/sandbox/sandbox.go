@@ -37,6 +37,9 @@ type Spec struct {
 	Token    string              // what the guest demands of every caller
 	Image    *Image              // memory image to restore; nil starts from files
 	Written  int64               // bytes in Layers that count towards Limits.Disk
+	// Machine is its machine-id, 32 hexadecimal digits, if it is known. Only the
+	// guest's set-up makes sure of it; files that say so already need no other.
+	Machine string
 }
 
 // Image is a memory image: what the memory of a sandbox was at one moment, and

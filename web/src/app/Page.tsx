@@ -9,6 +9,8 @@ import { t } from './strings';
  */
 export function Page(props: {
   title: string;
+  /** What the browser's tab says, if it is not the title. */
+  documentTitle?: string;
   /** In place of the title as words, what stands in the header. */
   header?: ReactNode;
   actions?: ReactNode;
@@ -18,7 +20,8 @@ export function Page(props: {
   children: ReactNode;
 }) {
   const main = useRef<HTMLElement>(null);
-  const { title, quiet } = props;
+  const { quiet } = props;
+  const title = props.documentTitle ?? props.title;
   useEffect(() => {
     if (!quiet) document.title = title === t.product ? title : `${title} · ${t.product}`;
   }, [title, quiet]);
@@ -26,7 +29,7 @@ export function Page(props: {
     <div className={s.page}>
       <header className={s.header} data-region>
         <OpenNavigation />
-        {props.header ?? <h1 className={s.title}>{title}</h1>}
+        {props.header ?? <h1 className={s.title}>{props.title}</h1>}
         {props.actions && <div className={s.actions}>{props.actions}</div>}
       </header>
       <main id="content" ref={main} tabIndex={-1} className={props.bare ? s.bare : s.main} data-region>

@@ -1,6 +1,7 @@
 // Every word of the page, in one typed place. What changes with a number or a name is a function.
 // Pages with many words of their own keep them in a file of the same kind beside them.
-import { count, listOf } from './format';
+import type { Role, Word } from '../api/types';
+import { count, listOf, number } from './format';
 
 export const t = {
   product: 'Drydock',
@@ -11,9 +12,10 @@ export const t = {
   close: 'Close',
   retry: 'Try again',
   copyDetails: 'Copy details',
+  copy: 'Copy',
   copied: 'Copied',
   loading: 'Loading',
-  pages: { inbox: 'Inbox', settings: 'Appearance and keyboard', gallery: 'Gallery', session: 'Session' },
+  pages: { inbox: 'Inbox', settings: 'Appearance', gallery: 'Gallery', session: 'Session' },
   newTask: 'New task',
   search: 'Search',
   commands: 'Commands',
@@ -81,8 +83,42 @@ export const t = {
     diff: 'Colours of changes',
     diffs: { green: 'Green and red', blue: 'Blue and orange' },
     diffHelp: 'Blue and orange differ for people who do not tell green from red.',
+    sample: 'A removed and an added line',
+    sampleRemoved: 'total = price - discount(price)',
+    sampleAdded: 'total = price - discount(price) * quantity',
     single: 'Single keys',
     singleHelp: 'Keys like j, k and e without Ctrl or Cmd. Switch them off when dictation or slips press them.',
+  },
+
+  noneFits: 'Nothing fits',
+  more: 'Show more',
+  shownOf: (shown: number, total: number) => `${number(shown)} of ${number(total)}`,
+  splitter: 'Drag, or move with the arrow keys',
+
+  /** The one word for what a session does, as in the command line. */
+  words: {
+    draft: 'Draft',
+    queued: 'Queued',
+    starting: 'Starting',
+    working: 'Working',
+    needs_you: 'Needs you',
+    paused: 'Paused',
+    stopping: 'Stopping',
+    stopped: 'Stopped',
+    proven: 'Proven',
+    unproven: 'Unproven',
+    broken: 'Broken',
+    answered: 'Answered',
+    handed_over: 'Handed over',
+    merged: 'Merged',
+    closed: 'Closed',
+    lost: 'Lost contact',
+  } as Record<Word, string>,
+  roles: { idle: '', run: '', ask: '', ok: '', unp: '', bad: '' } as Record<Role, string>,
+  /** A word that this page does not know yet is shown as it came. */
+  stateWord(word: Word, position?: number): string {
+    const text = this.words[word] ?? word;
+    return word === 'queued' && position ? `${text} #${number(position)}` : text;
   },
 
   listOf,

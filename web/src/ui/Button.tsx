@@ -52,8 +52,15 @@ export function IconButton({
   className,
   pressed,
   kind = 'quiet',
+  size = 18,
   ...rest
-}: Omit<ComponentProps<'button'>, 'children'> & { icon: LucideIcon; label: string; pressed?: boolean; kind?: Kind }) {
+}: Omit<ComponentProps<'button'>, 'children'> & {
+  icon: LucideIcon;
+  label: string;
+  pressed?: boolean;
+  kind?: Kind;
+  size?: number;
+}) {
   return (
     <button
       type="button"
@@ -63,7 +70,7 @@ export function IconButton({
       aria-pressed={pressed}
       className={cx(s.button, s.icon, s[kind], className)}
     >
-      <Icon size={18} aria-hidden="true" />
+      <Icon size={size} aria-hidden="true" />
     </button>
   );
 }

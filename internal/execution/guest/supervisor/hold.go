@@ -384,10 +384,9 @@ func (v *services) reload(dir string) ([]string, error) {
 	return out, nil
 }
 
-// newIdentity makes this machine another one than that which its files, or its
-// memory, were taken of.
-func (s *Supervisor) newIdentity(machine string, warn func(string, error)) {
-	warn("machine id", s.writeWhole("/etc/machine-id", 0o444, []byte(machine+"\n")))
+// newSeeds makes this machine another one than that which its files, or its
+// memory, were taken of, wherever else than in /etc that is written down.
+func (s *Supervisor) newSeeds(machine string, warn func(string, error)) {
 	for _, name := range []string{"/var/lib/dbus/machine-id", "/var/lib/systemd/random-seed", "/var/lib/urandom/random-seed", "/root/.rnd"} {
 		real, err := s.tree.path("guest.setup", name)
 		if err != nil {

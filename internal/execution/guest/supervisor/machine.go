@@ -6,10 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net/http"
 	"net/netip"
 	"os"
@@ -128,18 +126,14 @@ func (s *Supervisor) applySetup(_ context.Context, in guest.Setup) (guest.SetupR
 			return res, err
 		}
 	}
-	if in.Hostname != "" {
-		if s.tree.isSlash() {
-			warn("host name", unix.Sethostname([]byte(in.Hostname)))
-		}
-		warn("host name", s.writeWhole("/etc/hostname", 0o644, []byte(in.Hostname+"\n")))
+	if in.Hostname != "" && s.tree.isSlash() {
+		warn("host name", unix.Sethostname([]byte(in.Hostname)))
 	}
-	warn("hosts", s.writeWhole("/etc/hosts", 0o644, hostsFile(in)))
+	for _, f := range in.Etc() {
+		warn(f.Path, s.writeWhole(f.Path, f.Mode, f.Data))
+	}
 	if in.Machine != "" {
-		s.newIdentity(in.Machine, warn)
-	}
-	if in.Resolver != "" {
-		warn("resolver", s.writeWhole("/etc/resolv.conf", 0o644, resolverFile(in.Resolver)))
+		s.newSeeds(in.Machine, warn)
 	}
 	s.mu.Lock()
 	s.setup = guest.Setup{Hostname: in.Hostname, Env: slices.Clone(in.Env)}
@@ -169,26 +163,6 @@ func checkSetup(in guest.Setup) error {
 		}
 	}
 	return nil
-}
-
-func hostsFile(in guest.Setup) []byte {
-	var b strings.Builder
-	b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
-	if in.Hostname != "" {
-		fmt.Fprintf(&b, "127.0.1.1\t%s\n", in.Hostname)
-	}
-	for _, name := range slices.Sorted(maps.Keys(in.Hosts)) {
-		fmt.Fprintf(&b, "%s\t%s\n", in.Hosts[name], name)
-	}
-	return []byte(b.String())
-}
-
-// resolverFile takes an address, or a whole resolv.conf.
-func resolverFile(resolver string) []byte {
-	if _, err := netip.ParseAddr(resolver); err == nil {
-		return []byte("nameserver " + resolver + "\noptions timeout:5 attempts:2\n")
-	}
-	return []byte(strings.TrimRight(resolver, "\n") + "\n")
 }
 
 // writeWhole writes one small file atomically, with its parents. A file that

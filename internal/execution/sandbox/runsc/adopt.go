@@ -132,7 +132,7 @@ func (d *Driver) takeOver(ctx context.Context, b *box, proc process) error {
 // snapshot. What has run since it was started again is never undone.
 func (d *Driver) adoptMoving(ctx context.Context, b *box) error {
 	p, f := d.paths(b.id), *b.record().Freeze
-	if exists(f.frozen().Upper) { // what ran before has ended
+	if exists(f.frozen().Upper) { // what ran before ends, and the pid file is not its own
 		now, alive := d.restarted(b.id)
 		used, err := hasFiles(p.upper())
 		if alive || used || err != nil {
@@ -146,7 +146,7 @@ func (d *Driver) adoptMoving(ctx context.Context, b *box) error {
 	if err := d.move(b, f.Into, f.frozen().Upper, true); err != nil {
 		return err
 	}
-	if err := d.goOn(ctx, b); err != nil {
+	if err := d.goOn(ctx, b, new(leaving)); err != nil {
 		d.deps.Log.Error("a sandbox does not go on after a snapshot", "sandbox", b.id, "error", err)
 	}
 	return nil

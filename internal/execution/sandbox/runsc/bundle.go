@@ -1,6 +1,7 @@
 package runsc
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 )
 
@@ -175,23 +177,41 @@ func (d *Driver) prepareRoot(p paths, spec sandbox.Spec, net core.Attachment) er
 	if err := makeDir(root, "etc", 0o755); err != nil {
 		return err
 	}
-	files := map[string]string{"etc/hostname": spec.Hostname + "\n"}
-	if net.Resolver.IsValid() {
-		files["etc/resolv.conf"] = "nameserver " + net.Resolver.String() + "\noptions timeout:3 attempts:2\n"
-	}
-	for name, content := range files {
-		if old, err := root.ReadFile(name); err == nil && string(old) == content {
-			continue
-		}
-		// Removed first: it may be a link, or a directory.
-		if err := root.RemoveAll(name); err != nil {
-			return err
-		}
-		if err := root.WriteFile(name, []byte(content), 0o644); err != nil {
+	for _, f := range etc(spec, net) {
+		if err := lay(root, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// etc are the files that drydock-init would write otherwise. Programs in a
+// memory image may hold some of them open: those that it finds as they were.
+func etc(spec sandbox.Spec, net core.Attachment) []guest.SetupFile {
+	s := guest.Setup{Hostname: spec.Hostname, Machine: spec.Machine}
+	if net.Resolver.IsValid() {
+		s.Resolver = net.Resolver.String()
+	}
+	files := s.Etc()
+	if spec.Image == nil {
+		return files
+	}
+	return slices.DeleteFunc(files, func(f guest.SetupFile) bool { return f.Path != "/etc/hostname" && f.Path != "/etc/resolv.conf" })
+}
+
+// lay writes a file below root, unless it is there.
+func lay(root *os.Root, f guest.SetupFile) error {
+	name := strings.TrimPrefix(f.Path, "/")
+	if st, err := root.Lstat(name); err == nil && st.Mode() == f.Mode && st.Size() == int64(len(f.Data)) {
+		if old, err := root.ReadFile(name); err == nil && bytes.Equal(old, f.Data) {
+			return nil
+		}
+	}
+	// Removed first: it may be a link, or a directory.
+	if err := root.RemoveAll(name); err != nil {
+		return err
+	}
+	return root.WriteFile(name, f.Data, f.Mode)
 }
 
 // makeDir makes a directory that must really be one, not a link to one: runsc

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drydock/internal/core"
+	"drydock/internal/execution/guest"
 	"drydock/internal/execution/sandbox"
 	"drydock/internal/execution/sandbox/runsc"
 )
@@ -318,7 +319,7 @@ func TestHostileRoot(t *testing.T) {
 	layer := filepath.Join(h.dir, "hostile")
 	for link, target := range map[string]string{
 		"tmp": secret, "etc/resolv.conf": filepath.Join(secret, "file"), "etc/hostname": "../../../../../../../../" + secret + "/name",
-		".drydock/init": secret + "/init",
+		"etc/hosts": filepath.Join(secret, "hosts"), "etc/machine-id": filepath.Join(secret, "id"), ".drydock/init": secret + "/init",
 	} {
 		path := filepath.Join(layer, link)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -329,13 +330,16 @@ func TestHostileRoot(t *testing.T) {
 		}
 	}
 	d := h.driver(t)
-	hd, err := d.Create(t.Context(), sandbox.Spec{ID: core.NewSandboxID(), Layers: []string{layer, h.base}, Token: "t"})
+	hd, err := d.Create(t.Context(), sandbox.Spec{
+		ID: core.NewSandboxID(), Layers: []string{layer, h.base}, Token: "t", Hostname: "box", Machine: strings.Repeat("a1", 16),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range [][2]string{
 		{"echo x >/tmp/x; cat /tmp/x", "x"},
 		{"head -n 1 /etc/resolv.conf", "nameserver " + hd.Resolver.String()},
+		{"tail -n 1 /etc/hosts; cat /etc/hostname /etc/machine-id", "127.0.1.1\tbox\nbox\n" + strings.Repeat("a1", 16)},
 		{"ls " + secret + " 2>/dev/null || echo nothing", "nothing"},
 		// A device that overlayfs would take for a deletion cannot be made.
 		{"mknod /workspace/base.txt2 c 0 0 2>/dev/null && mv /workspace/base.txt2 /workspace/base.txt; cat /workspace/base.txt", "base"},
@@ -346,6 +350,18 @@ func TestHostileRoot(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(secret); err != nil || len(entries) > 0 {
 		t.Errorf("written outside: %v, error %v", entries, err)
+	}
+	// What the set-up would say is there before anything runs: replacing a file
+	// inside takes longer than all that is done outside.
+	const files = "cd /etc; stat -c '%n %i' hosts hostname machine-id resolv.conf"
+	before := shell(t, hd, files)
+	c := guest.NewTCPClient(hd.Guest, hd.Token)
+	defer c.Close()
+	if _, err := c.Setup(t.Context(), guest.Setup{Hostname: "box", Machine: strings.Repeat("a1", 16), Resolver: hd.Resolver.String()}); err != nil {
+		t.Fatal(err)
+	}
+	if after := shell(t, hd, files); after != before {
+		t.Errorf("the set-up has written again: before\n%s\nafter\n%s", before, after)
 	}
 	if err := d.Destroy(t.Context(), hd.ID); err != nil {
 		t.Fatal(err)

@@ -140,6 +140,7 @@ type box struct {
 	disk    int64
 	moving  bool          // its processes end now only to go on later
 	stopped time.Time     // since when
+	paused  time.Duration // from then until it answered again
 	resting bool          // nothing in it runs
 	gone    bool          // destroyed; the box is no longer in the map
 	done    chan struct{} // closed when the sandbox is no longer running
@@ -165,15 +166,24 @@ func (b *box) setMoving(moving bool) {
 	defer b.mu.Unlock()
 	b.moving = moving
 	if moving {
-		b.stopped = time.Now()
+		b.stopped, b.paused = time.Now(), 0
 	}
 }
 
-// stoppedAt is when its processes were last stopped, to go on later.
-func (b *box) stoppedAt() time.Time {
+// setPaused is called when a sandbox that was moving answers.
+func (b *box) setPaused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stopped
+	if !b.stopped.IsZero() { // else another daemon has stopped it
+		b.paused = time.Since(b.stopped)
+	}
+}
+
+// pause is how long it last did not answer.
+func (b *box) pause() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.paused
 }
 
 func (b *box) isMoving() bool {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,8 +131,10 @@ func (d *Driver) takeMemory(ctx context.Context, b *box) (lost string, err error
 		_ = tree.Remove(writing) // first of all: it may have filled the disk
 		return d.notTaken(ctx, b, core.E(op, core.Unavailable, err, "runsc checkpoint: %s", why(said.String())))
 	}
-	if err := rec.Process.kill(ctx); err != nil { // it ends by itself
-		return err.Error(), nil
+	if !rec.Freeze.Resume { // it ends by itself, and leave sees to it
+		if err := rec.Process.kill(ctx); err != nil {
+			return err.Error(), nil
+		}
 	}
 	if err := os.Rename(writing, image.Dir); err != nil {
 		return err.Error(), nil
@@ -221,7 +221,7 @@ func (r record) spec() sandbox.Spec {
 }
 
 // resume brings a sandbox back whose files and memory have been moved away,
-// above a new upper directory.
+// above a new upper directory. Nothing of it is mounted, and no pid file is left.
 func (d *Driver) resume(ctx context.Context, b *box) error {
 	p, rec := d.paths(b.id), b.record()
 	f := *rec.Freeze
@@ -240,31 +240,50 @@ func (d *Driver) resume(ctx context.Context, b *box) error {
 	if err := d.deps.Network.Renew(ctx, b.id); err != nil {
 		return err
 	}
-	// A process that this file names from here on is the one that goes on.
-	if err := os.Remove(p.pidFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	// The bundle, namespace, host name and the files in /etc are as they were.
-	if _, err := d.boot(ctx, b, p, f.Image); err != nil {
-		return err
-	}
-	return d.wentOn(b)
+	_, err := d.boot(ctx, b, p, f.Image)
+	return err
 }
 
-// wentOn records that a sandbox stands on what was frozen of it.
+// wentOn records that a sandbox stands on what was frozen of it, which goes on
+// counting towards its limit. A second call records it again.
 func (d *Driver) wentOn(b *box) error {
 	b.setMoving(false)
+	var written int64
+	if f := b.record().Freeze; f != nil {
+		use, err := tree.Measure(f.frozen().Upper)
+		if err != nil {
+			d.deps.Log.Warn("what a sandbox had written before a snapshot is not counted any more", "sandbox", b.id, "error", err)
+		}
+		written = use.Bytes
+	}
 	return b.set(d.paths(b.id), false, func(r *record) {
+		if r.Freeze == nil {
+			return
+		}
 		f := *r.Freeze
 		r.Handle.Layers, r.Freeze, r.Resumed = append([]string{f.frozen().Upper}, r.Handle.Layers...), nil, &f
+		r.Written += written
 	})
 }
 
 // goOn is resume, with what must be true when it fails: the sandbox is dead and
-// its files are where the freeze has put them.
-func (d *Driver) goOn(ctx context.Context, b *box) error {
+// its files are where the freeze has put them. old is what ends meanwhile.
+func (d *Driver) goOn(ctx context.Context, b *box, old *leaving) error {
 	err := d.resume(ctx, b)
 	if err == nil {
+		b.setPaused()
+	}
+	if endErr := old.end(ctx); err == nil {
+		err = endErr
+	}
+	if err == nil {
+		err = d.wentOn(b)
+	}
+	if err == nil {
+		if !b.record().Process.alive() { // its watcher may have looked away
+			d.ended(ctx, b, nil)
+		}
 		return nil
 	}
 	used, usedErr := hasFiles(d.paths(b.id).upper())
@@ -280,7 +299,8 @@ func (d *Driver) goOn(ctx context.Context, b *box) error {
 	if usedErr == nil && ctx.Err() == nil {
 		d.deps.Log.Warn("a sandbox did not go on after a snapshot, and is started again", "sandbox", b.id, "error", err)
 		if d.stop(ctx, b) == nil && d.resume(ctx, b) == nil {
-			return nil
+			b.setPaused()
+			return d.wentOn(b)
 		}
 	}
 	return d.cannotGoOn(ctx, b, err)

@@ -137,6 +137,20 @@ func exited(fd int) bool {
 	return err == nil && n == 1
 }
 
+// signal sends it one, if it is still there.
+func (p process) signal(sig unix.Signal) {
+	f := p.open()
+	if f == nil {
+		return
+	}
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+}
+
 // kill ends the process and waits until it is gone.
 func (p process) kill(ctx context.Context) error {
 	f := p.open()

@@ -217,16 +217,7 @@ func (d *Driver) Freeze(ctx context.Context, id core.SandboxID, opts sandbox.Fre
 		if frozen.Image == nil {
 			return sandbox.Frozen{}, core.E(op, core.Conflict, nil, "sandbox %s is %s: it has no memory to go on from", id, rec.State)
 		}
-		if err := d.stop(ctx, b); err != nil {
-			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
-		}
-		if err := d.move(b, opts.Into, frozen.Upper, true); err != nil {
-			return sandbox.Frozen{}, d.cannotGoOn(ctx, b, err)
-		}
-		err = d.goOn(ctx, b)
-		if since := b.stoppedAt(); !since.IsZero() { // not finished by another daemon
-			frozen.Paused = time.Since(since)
-		}
+		frozen.Paused, err = d.moveOn(ctx, b)
 		return frozen, err
 	}
 	d.note(b, sandbox.CauseStopped, "frozen")

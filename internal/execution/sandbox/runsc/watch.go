@@ -57,13 +57,17 @@ func (d *Driver) look(ctx context.Context, b *box, pidfd *os.File) {
 			<-ended
 			return
 		case <-lifetime.C:
+			if b.isMoving() { // it ends, or goes on under another watcher
+				lifetime.Reset(d.opts.DiskInterval)
+				continue
+			}
 			d.end(ctx, b, sandbox.CauseLifetime, fmt.Sprintf("older than its limit of %s", rec.Limits.Lifetime))
 		case <-disk.C:
 			if b.isResting() {
 				disk.Reset(d.opts.DiskInterval)
 				continue
 			}
-			disk.Reset(d.checkDisk(ctx, b, rec.Limits.Disk, rec.Written))
+			disk.Reset(d.checkDisk(ctx, b))
 		}
 	}
 }
@@ -81,11 +85,13 @@ func after(life time.Duration, created time.Time) *time.Timer {
 // checkDisk measures what the sandbox has written and ends it when that is too
 // much. It returns when to look again: a large tree is walked less often, so
 // that measuring costs at most a few percent of one core.
-func (d *Driver) checkDisk(ctx context.Context, b *box, limit, written int64) time.Duration {
+func (d *Driver) checkDisk(ctx context.Context, b *box) time.Duration {
 	start := time.Now()
+	rec := b.record()
+	limit := rec.Limits.Disk
 	p := d.paths(b.id)
 	use, err := tree.Measure(p.upper())
-	used := use.Bytes + written
+	used := use.Bytes + rec.Written
 	if st, statErr := os.Stat(p.output()); statErr == nil {
 		used += st.Size()
 	}
@@ -96,7 +102,7 @@ func (d *Driver) checkDisk(ctx context.Context, b *box, limit, written int64) ti
 	b.disk = used
 	b.mu.Unlock()
 	switch {
-	case limit <= 0:
+	case limit <= 0 || b.isMoving(): // what there is moves away
 	case err != nil && exists(p.upper()):
 		d.end(ctx, b, sandbox.CauseDisk, fmt.Sprintf("what it has written cannot be measured: %v", err))
 	case used > limit:

@@ -110,6 +110,23 @@ func testDiskLimitOfAll(t *testing.T, r *Rig) {
 	}
 }
 
+// What was written before a freeze counts on in a sandbox that goes on.
+func testDiskLimitGoesOn(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	if !r.Driver.Capabilities().Fork {
+		t.Skip("cannot go on")
+	}
+	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Disk = 32 << 20 })
+	shell(t, h, "dd if=/dev/zero of=early bs=1M count=24 2>/dev/null")
+	if _, err := r.Driver.Freeze(t.Context(), h.ID, sandbox.FreezeOptions{Into: filepath.Join(r.Dir, "f"), Memory: true, Resume: true}); err != nil {
+		t.Fatal(err)
+	}
+	background(t, h, "dd if=/dev/zero of=late bs=1M count=16 2>/dev/null; sleep 60")
+	if s := r.wait(t, h.ID); s.State != core.SandboxDead || s.Cause != sandbox.CauseDisk {
+		t.Errorf("after writing too much in all the status is %+v", s)
+	}
+}
+
 func testLifetime(t *testing.T, r *Rig) {
 	r.needLimits(t)
 	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Lifetime = 1500 * time.Millisecond })

@@ -111,6 +111,30 @@ func testClones(t *testing.T, r *Rig) {
 	}
 }
 
+// testResumeFull freezes a sandbox that uses most of what it may: what ran before
+// and what goes on do not fit into the limit together.
+func testResumeFull(t *testing.T, r *Rig) {
+	r.needLimits(t)
+	if !r.Driver.Capabilities().Fork {
+		t.Skip("cannot go on")
+	}
+	h := r.create(t, func(s *sandbox.Spec) { s.Limits.Memory = 384 << 20 })
+	background(t, h, "(head -c 220M /dev/zero; touch filled; sleep 600) | tail -c 220M")
+	background(t, h, counter)
+	shell(t, h, "for i in $(seq 300); do [ -e filled ] && break; sleep 0.1; done; [ -e filled ]")
+	n := counts(t, h, 0)
+	for round := range 2 {
+		_, err := r.Driver.Freeze(t.Context(), h.ID, sandbox.FreezeOptions{Into: filepath.Join(r.Dir, fmt.Sprint("f", round)), Memory: true, Resume: true})
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if s, err := r.Driver.Status(t.Context(), h.ID); err != nil || s.State != core.SandboxRunning || s.Memory < 220<<20 {
+			t.Fatalf("after round %d the status is %+v, error %v", round, s, err)
+		}
+		n = counts(t, h, n)
+	}
+}
+
 func testResume(t *testing.T, r *Rig) {
 	if !r.Driver.Capabilities().Fork {
 		t.Skip("cannot go on")
@@ -312,6 +336,26 @@ func testRest(t *testing.T, r *Rig) {
 
 // The daemon dies while a sandbox rests. Whoever adopts it may not know that it
 // does: it goes on, answers, and can be brought to rest again.
+// testRestOften rests while programs start and end inside, which is when gVisor
+// waits for its own processes.
+func testRestOften(t *testing.T, r *Rig) {
+	if !r.Driver.Capabilities().Rest {
+		t.Skip("no rest")
+	}
+	h := r.create(t, nil)
+	background(t, h, counter)
+	n := counts(t, h, 0)
+	for i := range 60 {
+		if err := r.Driver.Rest(t.Context(), h.ID); err != nil {
+			t.Fatalf("rest %d: %v", i, err)
+		}
+		if err := r.Driver.Wake(t.Context(), h.ID); err != nil {
+			t.Fatalf("wake %d: %v", i, err)
+		}
+		n = counts(t, h, n)
+	}
+}
+
 func testRestRecover(t *testing.T, r *Rig) {
 	if !r.Driver.Capabilities().Rest {
 		t.Skip("no rest")

@@ -53,7 +53,9 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"memory image and clones", testClones},
 		{"rest", testRest},
 		{"rest while the daemon dies", testRestRecover},
+		{"rest often", testRestOften},
 		{"freeze and go on in place", testResume},
+		{"freeze and go on near the memory limit", testResumeFull},
 		{"damaged and foreign memory images", testUnfit},
 		{"assign and open", testAssign},
 		{"destroy is repeatable", testDestroy},
@@ -64,6 +66,7 @@ func Run(t *testing.T, rig func(t *testing.T) *Rig) {
 		{"limit on processes", testPidsLimit},
 		{"disk limit", testDiskLimit},
 		{"disk limit over several sandboxes", testDiskLimitOfAll},
+		{"disk limit of what goes on", testDiskLimitGoesOn},
 		{"lifetime limit", testLifetime},
 	} {
 		t.Run(c.name, func(t *testing.T) {
