@@ -38,7 +38,7 @@ type DB struct {
 	busy    time.Duration
 	writer  *sql.DB
 	readers *sql.DB
-	views   *sql.DB // of View alone: what runs in one may read otherwise too, and must not wait for itself
+	views   *sql.DB             // of View alone: what runs in one may read otherwise too, and must not wait for itself
 	turn    *semaphore.Weighted // held from begin to the end of the commit hooks, in order of arrival
 	writes  statements          // of writer, used by the holder of turn
 

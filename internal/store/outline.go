@@ -38,7 +38,9 @@ var factsTable = table[Facts]{
 	columns: "session, parent, settled, state_at, turn, tool, verdict_reason, files, added, removed, sandbox, snapshot, started_from, fallback",
 	fields: func(f *Facts) []any {
 		return []any{
-			&f.Session, &f.Parent, &f.Settled, stamp{&f.StateAt}, &f.Turn, &f.Tool, &f.VerdictReason, &f.Files, &f.Added, &f.Removed,
+			&f.Session, &f.Parent, &f.Settled,
+			stamp{&f.StateAt},
+			&f.Turn, &f.Tool, &f.VerdictReason, &f.Files, &f.Added, &f.Removed,
 			&f.Sandbox, &f.Snapshot, &f.StartedFrom, &f.Fallback,
 		}
 	},
