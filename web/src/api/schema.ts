@@ -838,6 +838,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ports of a session: those that its recipe declares, and those that something listens on */
+        get: operations["list-ports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/presence": {
         parameters: {
             query?: never;
@@ -849,6 +866,23 @@ export type paths = {
         /** Say that you look at a session; forgotten after 45 seconds */
         put: operations["presence"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A way into the preview of a port: an address that works once, within 30 seconds */
+        post: operations["open-preview"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1986,6 +2020,12 @@ export type components = {
              */
             position: number;
         };
+        OpenPreview: {
+            /** @description also a port that the recipe does not declare */
+            any?: boolean;
+            /** Format: int64 */
+            port: number;
+        };
         OutlineAnswer: {
             /** @description its first 400 characters */
             head: string;
@@ -2137,6 +2177,21 @@ export type components = {
         Pick: {
             session: string;
         };
+        Port: {
+            declared: boolean;
+            listening: boolean;
+            name?: string;
+            /** Format: int64 */
+            port: number;
+            service?: string;
+            /** @description where the app is for a browser that has entered; absent where that differs from person to person */
+            url?: string;
+        };
+        Ports: {
+            /** @description a sandbox runs; otherwise nothing listens */
+            awake: boolean;
+            items: components["schemas"]["Port"][] | null;
+        };
         Presence: {
             people: components["schemas"]["Present"][];
             session: string;
@@ -2144,6 +2199,17 @@ export type components = {
         Present: {
             typing?: boolean;
             user: components["schemas"]["Author"];
+        };
+        Preview: {
+            declared: boolean;
+            /** Format: date-time */
+            expires: string;
+            /** Format: int64 */
+            port: number;
+            /** @description with a ticket that works once */
+            url: string;
+            /** @description it shares its host name with other previews and the control plane, whose cookies do not know ports */
+            weak: boolean;
         };
         Prompt: {
             author: components["schemas"]["Author"];
@@ -4390,6 +4456,37 @@ export interface operations {
             };
         };
     };
+    "list-ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ports"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     presence: {
         parameters: {
             query?: never;
@@ -4411,6 +4508,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "open-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpenPreview"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
             };
             /** @description Error */
             default: {
