@@ -3,6 +3,7 @@ import { type FormEvent, useId, useState } from 'react';
 import { call } from '../api/client';
 import { asProblem } from '../api/problem';
 import type { Who } from '../api/types';
+import { live } from '../data/live';
 import { Button } from '../ui/Button';
 import { Dialog } from '../ui/Dialog';
 import { Input } from '../ui/Field';
@@ -31,6 +32,7 @@ function Form({ again }: { again: boolean }) {
       const who = await call<Who>('/login', { method: 'POST', body: { secret } });
       client.setQueryData(whoQuery.queryKey, who);
       signedIn();
+      live().hub.nudge();
       await client.invalidateQueries();
     } catch (err) {
       const problem = asProblem(err);
