@@ -7,7 +7,7 @@ import { live } from '../data/live';
 import { Button } from '../ui/Button';
 import { Dialog } from '../ui/Dialog';
 import { Input } from '../ui/Field';
-import icon from './icon.svg';
+import { Mark } from '../ui/Mark';
 import { whoQuery } from './identity';
 import s from './Login.module.css';
 import { signedIn } from './signin';
@@ -79,7 +79,7 @@ export function Login({ again = false }: { again?: boolean }) {
     <main className={s.page}>
       <title>{t.login.title}</title>
       <div className={s.card}>
-        <img src={icon} alt="" width={40} height={40} />
+        <Mark size={40} />
         <h1 className={s.title}>{t.login.title}</h1>
         <Form again={false} />
       </div>

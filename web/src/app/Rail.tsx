@@ -4,6 +4,7 @@ import { Inbox, Keyboard, LogOut, Menu, Search, Settings } from 'lucide-react';
 import { createContext, useContext, useId } from 'react';
 import { call } from '../api/client';
 import { IconButton } from '../ui/Button';
+import { Mark } from '../ui/Mark';
 import { useNeeds } from './attention';
 import { environmentsQuery } from './environments';
 import { number } from './format';
@@ -29,7 +30,7 @@ export function Rail({ id, leave }: { id?: string; leave?: () => void }) {
   return (
     <nav id={id} tabIndex={-1} className={s.rail} aria-label={t.navigation} data-region={id ? '' : undefined}>
       <Link to="/" className={s.brand} onClick={leave} activeProps={{}}>
-        <img src={icon} alt="" width={20} height={20} />
+        <Mark />
         {t.product}
       </Link>
       <ul className={s.list}>
@@ -125,8 +126,6 @@ export function Rail({ id, leave }: { id?: string; leave?: () => void }) {
     </nav>
   );
 }
-
-import icon from './icon.svg';
 
 // The inbox without filters, and the inbox with exactly one.
 const exact = { exact: true, includeSearch: true, explicitUndefined: true };
