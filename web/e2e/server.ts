@@ -107,7 +107,7 @@ export class StandIn {
       return;
     }
     if (url.pathname.startsWith('/api/v1/')) await this.#api(req, res, url, text);
-    else this.#file(res, url.pathname);
+    else file(res, url.pathname, this.#snapshot);
   }
 
   async #api(req: IncomingMessage, res: ServerResponse, url: URL, text: string) {
@@ -140,33 +140,34 @@ export class StandIn {
     res.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
     res.end(status === 204 ? undefined : JSON.stringify(answer.body ?? {}));
   }
+}
 
-  #file(res: ServerResponse, path: string) {
-    const name = normalize(path).replace(/^\/+/, '');
-    const asset = name.startsWith('assets/');
-    const head = {
-      'Content-Security-Policy': policy,
-      'X-Content-Type-Options': 'nosniff',
-      'Cross-Origin-Opener-Policy': 'same-origin',
-      'Cross-Origin-Resource-Policy': 'same-origin',
-      'Referrer-Policy': 'no-referrer',
-    };
-    try {
-      let content: string | Buffer = readFileSync(join(dist, asset ? name : 'index.html'));
-      if (!asset) content = content.toString().replaceAll('__CSP_NONCE__', 'test');
-      if (!asset && this.#snapshot) {
-        const json = JSON.stringify(this.#snapshot).replaceAll('<', '\\u003c');
-        content = content
-          .toString()
-          .replace('<div id="root">', `<script type="application/json" id="snapshot">${json}</script><div id="root">`);
-      }
-      res.writeHead(200, {
-        ...head,
-        'Content-Type': types[asset ? extname(name) : '.html'] ?? 'application/octet-stream',
-      });
-      res.end(content);
-    } catch {
-      res.writeHead(404, head).end();
+/** A file of the built page; every other path is the page itself, with what is inlined into it. */
+export function file(res: ServerResponse, path: string, snapshot?: unknown) {
+  const name = normalize(path).replace(/^\/+/, '');
+  const asset = name.startsWith('assets/');
+  const head = {
+    'Content-Security-Policy': policy,
+    'X-Content-Type-Options': 'nosniff',
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'Referrer-Policy': 'no-referrer',
+  };
+  try {
+    let content: string | Buffer = readFileSync(join(dist, asset ? name : 'index.html'));
+    if (!asset) content = content.toString().replaceAll('__CSP_NONCE__', 'test');
+    if (!asset && snapshot) {
+      const json = JSON.stringify(snapshot).replaceAll('<', '\\u003c');
+      content = content
+        .toString()
+        .replace('<div id="root">', `<script type="application/json" id="snapshot">${json}</script><div id="root">`);
     }
+    res.writeHead(200, {
+      ...head,
+      'Content-Type': types[asset ? extname(name) : '.html'] ?? 'application/octet-stream',
+    });
+    res.end(content);
+  } catch {
+    res.writeHead(404, head).end();
   }
 }

@@ -148,3 +148,25 @@ test('a line that is gone hands over to the one at the top', () => {
   expect(a.phase).toBe('userControlled');
   expect(a.save().anchor?.key).toBe('l26');
 });
+
+test('what a scroll draws above keeps its lines under the hand', () => {
+  a.restore(undefined);
+  hand(500);
+  // A turn of the wheel up; before we hear of it, lines above were drawn and are higher than was thought.
+  a.userInput();
+  view.at = 460;
+  const line = view.lines[2];
+  if (line) line.size = 70;
+  a.layout();
+  a.scrolled();
+  expect(view.at).toBe(510);
+  expect(view.offset('l25')).toBe(40);
+});
+
+test('what the browser brings into view by itself ends the following', () => {
+  a.restore(undefined);
+  view.at = 200;
+  a.scrolled();
+  grow();
+  expect(view.at).toBe(200);
+});

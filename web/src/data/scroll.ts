@@ -40,7 +40,7 @@ export interface Port {
 
 /** How near the end counts as the end. */
 const END = 4;
-/** Frames without a change of the place after which a jump is over. */
+/** Calls of layout without a change of the place after which a jump is over. */
 const CALM = 2;
 
 export class ScrollAuthority {
@@ -49,8 +49,10 @@ export class ScrollAuthority {
   #settled = false;
   #anchor: Anchor | undefined;
   #calm = 0;
-  /** Where we put the view: a scroll event from there is ours. */
-  #own = -1;
+  /** Where the view stood when we last looked: what it differs by is a person's doing. */
+  #last = 0;
+  #full = 0;
+  #height = 0;
   #tell: () => void;
 
   constructor(port: Port, tell: () => void = () => {}) {
@@ -74,17 +76,24 @@ export class ScrollAuthority {
   userInput(): void {
     if (this.#phase === 'userControlled') return;
     this.#enter('userControlled', this.#port.first());
+    this.#seen();
     this.#rest();
   }
 
   /** The place changed. */
   scrolled(): void {
-    const top = this.#port.top();
-    if (Math.abs(top - this.#own) < 1) return;
-    this.#own = -1;
+    const by = this.#port.top() - this.#last;
+    if (Math.abs(by) < 1) return;
+    if (this.#phase === 'following') {
+      // Neither we nor a change of size: the browser brought something into view, on a person's behalf.
+      const same = this.#full === this.#port.full() && this.#height === this.#port.height();
+      if (!same || by > 0) return;
+      this.userInput();
+    }
     if (this.#phase !== 'userControlled') return;
     this.#anchor = this.#port.first();
-    if (this.atEnd()) {
+    this.#seen();
+    if (by > 0 && this.atEnd()) {
       this.#enter('following', undefined);
       this.#rest();
     }
@@ -121,6 +130,7 @@ export class ScrollAuthority {
   layout(): void {
     if (this.#phase === 'following') {
       this.#move(this.#port.full() - this.#port.height());
+      this.#seen();
       this.#rest();
       return;
     }
@@ -130,17 +140,25 @@ export class ScrollAuthority {
       this.#rest();
       return;
     }
+    this.#moved();
     const now = this.#port.offset(anchor.key);
     if (now === undefined) {
       if (this.#phase !== 'userControlled' && this.#port.reveal(anchor.key)) return;
       // The line is gone (a fold closed over it): what is at the top stands for it.
       this.#enter('userControlled', this.#port.first());
+      this.#seen();
       this.#rest();
       return;
     }
     const before = this.#port.top();
-    if (Math.abs(now - anchor.offset) >= 1) this.#move(before + now - anchor.offset);
-    if (this.#phase === 'userControlled') return;
+    const want = this.#anchor?.offset ?? anchor.offset;
+    if (Math.abs(now - want) >= 1) this.#move(before + now - want);
+    this.#seen();
+    if (this.#phase === 'userControlled') {
+      // A line that is far out of view says little about what is in it.
+      if (Math.abs(want) > 2 * this.#port.height()) this.#anchor = this.#port.first();
+      return;
+    }
     this.#calm = Math.abs(this.#port.top() - before) < 1 ? this.#calm + 1 : 0;
     if (this.#calm >= CALM) {
       // From here on the line keeps its place until a person moves it. A place that cannot be reached is where it is.
@@ -152,6 +170,20 @@ export class ScrollAuthority {
   /** Whether more calls of layout are wanted although nothing changes. */
   get working(): boolean {
     return !this.#settled;
+  }
+
+  /** The person scrolled, and what that drew is laid out before we heard of it: the anchor goes along. */
+  #moved(): void {
+    const by = this.#port.top() - this.#last;
+    if (this.#phase !== 'userControlled' || !this.#anchor || Math.abs(by) < 1) return;
+    this.#anchor = { key: this.#anchor.key, offset: this.#anchor.offset - by };
+    this.#seen();
+  }
+
+  #seen(): void {
+    this.#last = this.#port.top();
+    this.#full = this.#port.full();
+    this.#height = this.#port.height();
   }
 
   #go(phase: ScrollPhase, anchor: Anchor): void {
@@ -177,6 +209,5 @@ export class ScrollAuthority {
     const to = Math.max(0, Math.min(top, this.#port.full() - this.#port.height()));
     if (Math.abs(to - this.#port.top()) < 1) return;
     this.#port.moveTo(to);
-    this.#own = this.#port.top();
   }
 }

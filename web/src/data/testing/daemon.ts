@@ -6,6 +6,14 @@ import type { LogEvent } from '../wire';
 // A stand-in for the daemon over a real socket, with the wire format of docs/api.md: pages, events, the stream. Its
 // connections can be cut at any byte.
 
+const CODES: Record<number, string> = {
+  401: 'unauthorized',
+  403: 'denied',
+  404: 'not_found',
+  410: 'gone',
+  503: 'unavailable',
+};
+
 interface Reader {
   id: string;
   res: ServerResponse;
@@ -112,7 +120,7 @@ export class Daemon {
     const path = url.pathname.replace(/^\/api\/v1/, '');
     this.asked.push(`${req.method} ${path}${url.search}`);
     const status = this.refuse?.(`${req.method} ${path}`) ?? 0;
-    if (status) return json(res, status, { code: 'denied', message: `refused with ${status}` });
+    if (status) return json(res, status, { code: CODES[status] ?? 'internal', message: `refused with ${status}` });
     if (path === '/stream') return this.#stream(url, req, res);
     const parts = path.split('/').slice(1);
     if (parts[0] === 'streams') return this.#change(parts[1] ?? '', req, res);
@@ -198,11 +206,33 @@ export class Daemon {
   }
 }
 
+const outlines = new WeakMap<LogEvent[], { length: number; outline: unknown[] }>();
+
 /** The outline is what the page itself would make of the log, so that both ways to a turn are compared. */
 export function page(world: World): Record<string, unknown> {
+  let made = outlines.get(world.events);
+  if (made?.length !== world.events.length) {
+    // The daemon keeps it in a table; what is made anew for each question would be measured as the page's time.
+    made = { length: world.events.length, outline: outlineOf(world) };
+    outlines.set(world.events, made);
+  }
+  const { outline } = made;
+  return {
+    session: world.session,
+    seq: world.events.length,
+    outline,
+    prompts: world.prompts,
+    runs: [],
+    children: [],
+    people: [],
+    ...world.more,
+  };
+}
+
+function outlineOf(world: World): unknown[] {
   const turns = new Turns();
   for (const e of world.events) turns.apply(e);
-  const outline = turns.list.map((t) => ({
+  return turns.list.map((t) => ({
     prompt: t.id,
     author: t.author,
     text: t.text,
@@ -223,16 +253,6 @@ export function page(world: World): Record<string, unknown> {
     outcome: t.outcome,
     verdict: t.verdict,
   }));
-  return {
-    session: world.session,
-    seq: world.events.length,
-    outline,
-    prompts: world.prompts,
-    runs: [],
-    children: [],
-    people: [],
-    ...world.more,
-  };
 }
 
 export function json(res: ServerResponse, status: number, body: unknown): void {
