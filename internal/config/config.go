@@ -68,6 +68,10 @@ type Log struct {
 type Web struct {
 	PublicURL string `yaml:"public_url" doc:"address of the page where something in front of the daemon gives it another one (https://drydock.example.com); empty: only loopback names and the address itself"`
 	PlainHTTP bool   `yaml:"plain_http" doc:"people may sign in without TLS on hosts other than loopback: secrets can be read on the way"`
+
+	PreviewListen string `yaml:"preview_listen" doc:"address and port of previews of apps; empty: a free port of loopback, that next to listen if it can be had"`
+	PreviewURL    string `yaml:"preview_url" doc:"how browsers reach previews, with a star for the first part of the name (https://*.preview.example); empty: http://*.localhost and the port of preview_listen"`
+	PreviewMode   string `yaml:"preview_mode" doc:"hosts: one listener and a name for each port; listeners: without wildcard names, a listener for each port, which is weaker; off" one:"hosts,listeners,off"`
 }
 
 // Limits are the defaults of core.Limits.
@@ -208,6 +212,7 @@ func Default() Config {
 		Listen:         "127.0.0.1:7300",
 		StateDir:       "/var/lib/drydock",
 		Log:            Log{Level: "info", Format: "text"},
+		Web:            Web{PreviewMode: "hosts"},
 		Limits:         Limits{CPU: 2, Memory: 4 << 30, Pids: 4096, Disk: 20 << 30, Lifetime: Duration(8 * time.Hour)},
 		Running:        Running{Sandboxes: 8, Sessions: 4, Builds: 1, Idle: Duration(5 * time.Minute), Warm: Warm{Min: 1, Max: 4}},
 		Capacity:       Capacity{FloorSession: 256 << 20, FloorIdle: 64 << 20, PerProcessor: 16},

@@ -186,3 +186,28 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestPreviewsAreApartFromThePage(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"same address":      {"{preview_listen: \"127.0.0.1:7300\"}", "share the address"},
+		"all addresses":     {"{preview_listen: \"0.0.0.0:7300\"}", "share the address"},
+		"other loopback":    {"{preview_listen: \"localhost:7300\"}", "share the address"},
+		"names of the page": {"{public_url: \"https://drydock.example.com\", preview_url: \"https://*.example.com\"}", "inside the names of previews"},
+		"the page itself":   {"{public_url: \"https://example.com\", preview_url: \"https://*.example.com\"}", "inside the names of previews"},
+		"no star":           {"{preview_url: \"https://preview.example\"}", "is of the form"},
+		"no port":           {"{preview_listen: localhost}", "an address with a port"},
+		"no mode":           {"{preview_mode: paths}", "is one of hosts, listeners, off"},
+		"apart":             {"{preview_listen: \"127.0.0.1:7301\", public_url: \"https://drydock.example.com\", preview_url: \"https://*.apps.example.net\"}", ""},
+	} {
+		_, err := load(t, "listen: 127.0.0.1:7300\nweb: "+c.text+"\n", vars())
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for mode, want := range map[string]string{"hosts": "of one site, example.com", "listeners": "do not know ports", "off": ""} {
+		cfg := Config{Listen: "127.0.0.1:7300", Web: Web{PublicURL: "https://drydock.example.com", PreviewURL: "https://*.preview.example.com", PreviewMode: mode}}
+		if shared, site := cfg.Apart(); shared != "" || !strings.Contains(site, want) || want == "" && site != "" {
+			t.Errorf("%s: %q, %q", mode, shared, site)
+		}
+	}
+}

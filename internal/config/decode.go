@@ -207,6 +207,7 @@ func (d *decoder) judge(root *strictyaml.Node, c *Config) {
 	if host, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" || (host != "" && strings.ContainsAny(host, "/@ ")) {
 		d.faults.Add(at("listen"), "listen is an address with a port, like 127.0.0.1:7300")
 	}
+	d.previews(at("web"), c)
 	for name, path := range map[string]string{"state_dir": c.StateDir, "runsc": c.Runsc, "init": c.Init} {
 		if (path != "" || name == "state_dir") && !filepath.IsAbs(path) {
 			d.faults.Add(at(name), "%s is an absolute path", name)

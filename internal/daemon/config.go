@@ -46,6 +46,7 @@ func FromConfig(cfg config.Config, env config.Env, environ []string, log *slog.L
 		Connections: cfg.Network.Connections, NoApproval: !cfg.Forge.RequireApproval, Turns: cfg.Agent.Turns,
 	}
 	opts.PublicURL, opts.PlainHTTP = cfg.Web.PublicURL, cfg.Web.PlainHTTP
+	opts.PreviewListen, opts.PreviewURL, opts.PreviewMode = cfg.Web.PreviewListen, cfg.Web.PreviewURL, cfg.Web.PreviewMode
 	opts.Upstream.HTTP, opts.Upstream.HTTPS, opts.Upstream.No = http, https, no
 	opts.Images.Registry = image.Registry{Default: cfg.Images.DefaultRegistry, Insecure: cfg.Images.Insecure, Credentials: map[string]image.Credential{}}
 	opts.Images.DebianSources = cfg.Images.DebianSources

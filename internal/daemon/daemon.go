@@ -53,6 +53,7 @@ import (
 	"drydock/internal/proof/evidence"
 	"drydock/internal/store"
 	"drydock/internal/store/blob"
+	"drydock/internal/surface/preview"
 )
 
 const shutdownTimeout = 60 * time.Second
@@ -64,13 +65,16 @@ type Options struct {
 	// PublicURL and PlainHTTP are about browsers; see server.Options.
 	PublicURL string
 	PlainHTTP bool
-	Runsc     string // path of runsc
-	Init      string // path of drydock-init
-	Driver    string // "runsc" (default) or "fake", which isolates nothing and is for tests
-	Version   string
-	Environ   []string // of the process: certificates, proxies
-	Log       *slog.Logger
-	Redact    func(string) string // removes secrets from text that is kept; may be nil
+	// PreviewListen, PreviewURL and PreviewMode are about previews of apps; see
+	// preview.Options. All may be empty.
+	PreviewListen, PreviewURL, PreviewMode string
+	Runsc                                  string // path of runsc
+	Init                                   string // path of drydock-init
+	Driver                                 string // "runsc" (default) or "fake", which isolates nothing and is for tests
+	Version                                string
+	Environ                                []string // of the process: certificates, proxies
+	Log                                    *slog.Logger
+	Redact                                 func(string) string // removes secrets from text that is kept; may be nil
 
 	Operator  core.Author               // who the token of the state directory belongs to
 	Providers map[string]model.Provider // by the name before the slash of a model
@@ -148,6 +152,9 @@ type Daemon struct {
 	key        evidence.Key
 	denials    *denials
 	metrics    *obs.Metrics
+
+	previews        *preview.Service
+	previewListener net.Listener // nil: there is none that all share
 
 	listener net.Listener
 	stop     context.CancelFunc
@@ -278,14 +285,18 @@ func (d *Daemon) recover(ctx context.Context) error {
 
 // serve opens the interface and lets the runners go.
 func (d *Daemon) serve(ctx context.Context) error {
-	handler, err := d.handler()
-	if err != nil {
-		return err
-	}
 	var lc net.ListenConfig
+	var err error
 	if d.listener, err = lc.Listen(ctx, "tcp", d.opts.Listen); err != nil {
 		return core.E("daemon.start", core.Unavailable, err, "listen on %s", d.opts.Listen).
 			WithHint("is another daemon there? give another address with --listen")
+	}
+	if err := d.openPreviews(ctx); err != nil {
+		return err
+	}
+	handler, err := d.handler()
+	if err != nil {
+		return err
 	}
 	if err := writeFile(filepath.Join(d.opts.State, "api.addr"), d.URL()+"\n"); err != nil {
 		return err
@@ -294,6 +305,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 	d.stop = stop
 	for _, loop := range []func(context.Context) error{
 		func(ctx context.Context) error { return handler.Serve(ctx, d.listener) },
+		func(ctx context.Context) error { return d.previews.Serve(ctx, d.previewListener) },
 		d.sessions.Run,
 		d.selections.Run,
 		d.denials.run,
@@ -334,6 +346,9 @@ func (d *Daemon) Close(ctx context.Context) error {
 		d.stop()
 	}
 	d.wg.Wait()
+	if d.previewListener != nil {
+		_ = d.previewListener.Close() // it is closed already, unless the start failed
+	}
 	if d.builder != nil {
 		_ = d.builder.Close()
 	}

@@ -40,7 +40,7 @@ func (d *Daemon) handler() (*server.Server, error) {
 		Workspaces: look{d.workspaces}, Terminals: look{d.workspaces}, Events: d.events,
 		Environments: environments{d.builder}, Snapshots: snapshots{d.snapshots, d.db, d.collector, d.registry, d.builder, &d.ensured},
 		Sandboxes: sandboxes{d.db, d.driver}, Capacity: room{d}, Changes: c, Review: c, Selections: selections{d.selections}, Evidence: proofs{d.prover}, Approvals: approvals{d.db, d.events, d.prover, d.changes}, Blobs: blobs{d.blobs}, Usage: usage{d.db},
-		Git: func(core.Author) http.Handler { return git }, Metrics: d.metrics.Handler(), Backup: backup{d},
+		Git: func(core.Author) http.Handler { return git }, Metrics: d.metrics.Handler(), Backup: backup{d}, Previews: previews{d.previews},
 	}, server.Options{Version: d.opts.Version, PublicURL: d.opts.PublicURL, PlainHTTP: d.opts.PlainHTTP})
 }
 

@@ -61,7 +61,7 @@ func Run(ctx context.Context, opts Options) Report {
 	d := &doctor{ctx: ctx, opts: opts}
 	for _, look := range []func() Check{
 		d.kernel, d.root, d.namespaces, d.veth, d.nftables, d.overlay, d.layers, d.cgroups, d.systrap,
-		d.runsc, d.init, d.git, d.mmdebstrap, d.stateDir, d.reflink, d.memory, d.cpu, d.port, d.registries, d.resolves, d.models,
+		d.runsc, d.init, d.git, d.mmdebstrap, d.stateDir, d.reflink, d.memory, d.cpu, d.port, d.previews, d.registries, d.resolves, d.models,
 	} {
 		if ctx.Err() != nil {
 			break

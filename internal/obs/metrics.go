@@ -30,6 +30,8 @@ type Metrics struct {
 	dollars   prometheus.Counter
 	egress    *prometheus.CounterVec
 	waiting   prometheus.Gauge
+	previews  *prometheus.CounterVec
+	shown     *prometheus.CounterVec
 }
 
 // NewMetrics makes the registry and everything in it.
@@ -60,12 +62,14 @@ func NewMetrics() *Metrics {
 		dollars: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "drydock", Name: "model_cost_dollars_total", Help: "Cost of model calls whose price is known.",
 		}),
-		egress:  counter("egress_decisions_total", "Connections that were judged.", "via", "allowed"),
-		waiting: prometheus.NewGauge(gauge("prompts_waiting", "Prompts that wait for their turn.")),
+		egress:   counter("egress_decisions_total", "Connections that were judged.", "via", "allowed"),
+		previews: counter("preview_requests_total", "Requests to previews of apps.", "kind", "code"),
+		shown:    counter("preview_bytes_total", "Bytes of previews of apps.", "direction"),
+		waiting:  prometheus.NewGauge(gauge("prompts_waiting", "Prompts that wait for their turn.")),
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, m.events, m.sandboxes, m.starts, m.deaths, m.builds, m.runs, m.verdicts, m.calls, m.tokens, m.dollars, m.egress, m.waiting,
+		m.requests, m.events, m.sandboxes, m.starts, m.deaths, m.builds, m.runs, m.verdicts, m.calls, m.tokens, m.dollars, m.egress, m.waiting, m.previews, m.shown,
 	)
 	return m
 }
@@ -150,5 +154,21 @@ func (m *Metrics) Egress(via string, allowed bool, count int) {
 func (m *Metrics) Waiting(n int) {
 	if m != nil {
 		m.waiting.Set(float64(n))
+	}
+}
+
+// PreviewRequest counts one request to a preview; kind is "http", "socket" or,
+// where we answered ourselves, "own".
+func (m *Metrics) PreviewRequest(kind string, code int) {
+	if m != nil {
+		m.previews.WithLabelValues(kind, strconv.Itoa(code/100)+"xx").Inc()
+	}
+}
+
+// PreviewBytes counts what went to apps and came from them.
+func (m *Metrics) PreviewBytes(up, down int64) {
+	if m != nil {
+		m.shown.WithLabelValues("up").Add(float64(up))
+		m.shown.WithLabelValues("down").Add(float64(down))
 	}
 }

@@ -102,7 +102,11 @@ func (s *Service) live(ctx context.Context, secret, kind string, refused error) 
 	if len(secret) > maxSecret {
 		return store.Token{}, refused
 	}
-	t, err := s.db.TokenByHash(ctx, store.HashToken(secret))
+	return s.liveHash(ctx, store.HashToken(secret), kind, refused)
+}
+
+func (s *Service) liveHash(ctx context.Context, hash, kind string, refused error) (store.Token, error) {
+	t, err := s.db.TokenByHash(ctx, hash)
 	if core.Is(err, core.NotFound) || err == nil && (!t.Revoked.IsZero() || t.Kind != kind) {
 		return store.Token{}, refused
 	}

@@ -179,6 +179,11 @@ func (e *ServiceError) Unwrap() error { return e.Err }
 
 const outputTail = 4 << 10
 
+// ServiceOutput is the end of what a service printed.
+func (m *Machine) ServiceOutput(ctx context.Context, s guest.ServiceStatus) string {
+	return m.serviceOutput(ctx, s)
+}
+
 // serviceOutput reads the end of what a service printed.
 func (m *Machine) serviceOutput(ctx context.Context, s guest.ServiceStatus) string {
 	if s.Process == "" {

@@ -16,7 +16,7 @@ func (a *app) newSession() *cobra.Command {
   drydock session log -f last
   drydock session prompt last "also update the README"`,
 		a.newSessionList(), a.newSessionShow(), a.newSessionLog(), a.newSessionPrompt(), a.newSessionStop(),
-		a.newSessionResume(), a.newSessionFork(), a.newSessionExec(), a.newSessionAttach(), a.newSessionDiff(), a.newSessionOpen(), a.newSessionRm())
+		a.newSessionResume(), a.newSessionFork(), a.newSessionExec(), a.newSessionAttach(), a.newSessionDiff(), a.newSessionOpen(), a.newSessionPorts(), a.newSessionPreview(), a.newSessionRm())
 	cmd.Long = `Sessions: look, talk, stop, go on.
 
 Where a command wants a SESSION, "last" is the newest one, and the beginning of

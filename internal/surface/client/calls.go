@@ -366,3 +366,13 @@ func (c *Client) Usage(ctx context.Context, by string, since time.Time) (api.Usa
 func (c *Client) LoginCode(ctx context.Context) (api.LoginCode, error) {
 	return post[api.LoginCode](ctx, c, "/login-codes", nil)
 }
+
+// Ports of a session: declared ones, and those that something listens on.
+func (c *Client) Ports(ctx context.Context, id core.SessionID) (api.Ports, error) {
+	return get[api.Ports](ctx, c, "/sessions/"+url.PathEscape(string(id))+"/ports", nil)
+}
+
+// OpenPreview makes a way into a preview for one browser.
+func (c *Client) OpenPreview(ctx context.Context, id core.SessionID, req api.OpenPreview) (api.Preview, error) {
+	return post[api.Preview](ctx, c, "/sessions/"+url.PathEscape(string(id))+"/previews", req)
+}

@@ -78,7 +78,7 @@ func loopback(name string) bool {
 // name will do: only names of browsers can be turned against them.
 func (h hosts) knows(r *http.Request) bool {
 	name, _ := split(r.Host, "http")
-	if r.Header.Get("Authorization") != "" || r.URL.Path == "/healthz" || loopback(name) || h.isPublic(r) {
+	if r.Header.Get("Authorization") != "" || r.URL.Path == "/healthz" || loopback(name) && !isPreviewName(name) || h.isPublic(r) {
 		return true
 	}
 	ip, err := netip.ParseAddr(name)

@@ -40,6 +40,7 @@ type Deps struct {
 	Blobs        Blobs
 	Usage        Usage
 	Backup       Backup
+	Previews     Previews
 
 	// Git serves the built-in forge over smart HTTP at /git/, for one person.
 	// The path it sees has no /git prefix.

@@ -15,6 +15,7 @@ func (s *Server) routes() {
 	s.promptRoutes()
 	s.selectionRoutes()
 	s.streamRoutes()
+	s.previewRoutes()
 	s.environmentRoutes()
 	s.snapshotRoutes()
 	s.changeRoutes()

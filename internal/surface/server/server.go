@@ -153,7 +153,7 @@ func (s *Server) root() http.Handler {
 			miss.ServeHTTP(w, r)
 			return
 		}
-		s.page.Serve(w, r, s.snapshot(r))
+		s.page.Serve(s.framing(w), r, s.snapshot(r))
 	})
 	return jsonMisses(root)
 }

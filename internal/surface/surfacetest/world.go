@@ -110,7 +110,7 @@ func (w *World) Deps() server.Deps {
 		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Visitors: visitors{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
 		Workspaces: sessions{w}, Terminals: sessions{w}, Events: w, Environments: environments{w}, Snapshots: snapshots{w},
 		Sandboxes: sandboxes{w}, Capacity: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
-		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w},
+		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w}, Previews: previews{w},
 		Git: func(by core.Author) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				_, _ = fmt.Fprintf(rw, "git %s for %s", r.URL.Path, by.Handle)

@@ -770,6 +770,40 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ports of a session: those that its recipe declares, and those that something listens on */
+        get: operations["list-ports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A way into the preview of a port: an address that works once, within 30 seconds */
+        post: operations["open-preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/prompts": {
         parameters: {
             query?: never;
@@ -1683,6 +1717,12 @@ export type components = {
              */
             position: number;
         };
+        OpenPreview: {
+            /** @description also a port that the recipe does not declare */
+            any?: boolean;
+            /** Format: int64 */
+            port: number;
+        };
         Phase: {
             cached?: boolean;
             detail?: string;
@@ -1692,6 +1732,32 @@ export type components = {
         };
         Pick: {
             session: string;
+        };
+        Port: {
+            declared: boolean;
+            listening: boolean;
+            name?: string;
+            /** Format: int64 */
+            port: number;
+            service?: string;
+            /** @description where the app is for a browser that has entered; absent where that differs from person to person */
+            url?: string;
+        };
+        Ports: {
+            /** @description a sandbox runs; otherwise nothing listens */
+            awake: boolean;
+            items: components["schemas"]["Port"][] | null;
+        };
+        Preview: {
+            declared: boolean;
+            /** Format: date-time */
+            expires: string;
+            /** Format: int64 */
+            port: number;
+            /** @description with a ticket that works once */
+            url: string;
+            /** @description it shares its host name with other previews and the control plane, whose cookies do not know ports */
+            weak: boolean;
         };
         Prompt: {
             author: components["schemas"]["Author"];
@@ -3652,6 +3718,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Forked"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "list-ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ports"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "open-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpenPreview"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
                 };
             };
             /** @description Error */

@@ -24,7 +24,7 @@ const (
 // Keys of each part of drydock.yaml. The schema and the documentation are held
 // to them by tests.
 var (
-	topKeys     = []string{"base", "packages", "env", "user", "workspace", "setup", "services", "checks", "pages", "warm", "on_sync", "ports", "refresh", "max_age", "limits", "network"}
+	topKeys     = []string{"base", "packages", "env", "user", "workspace", "setup", "services", "checks", "pages", "warm", "on_sync", "ports", "link_ports", "refresh", "max_age", "limits", "network"}
 	serviceKeys = []string{"run", "ready", "port", "after", "restart", "user", "env", "dir", "timeout"}
 	checkKeys   = []string{"run", "fix", "changed", "files", "report", "dir", "env", "timeout", "required"}
 	pageKeys    = []string{"url", "viewport", "wait", "after"}
@@ -95,6 +95,8 @@ func (d *decoder) recipe(n *strictyaml.Node) Recipe {
 			for _, item := range d.list(v, "ports") {
 				r.Ports = append(r.Ports, d.port(item))
 			}
+		case "link_ports":
+			r.LinkPorts = d.bool(v, key)
 		case "refresh":
 			r.Refresh = d.refresh(v)
 		case "max_age":

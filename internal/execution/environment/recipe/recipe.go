@@ -37,6 +37,7 @@ type Recipe struct {
 	Pages        []Page             `json:"pages,omitempty"`
 	Warm         *Step              `json:"warm,omitempty"`
 	Ports        []int              `json:"ports,omitempty"`      // forwarded without a service of ours
+	LinkPorts    bool               `json:"link_ports,omitempty"` // they may call each other in a browser without credentials
 	Refresh      time.Duration      `json:"refresh_ns"`           // 0: never by itself
 	MaxAge       time.Duration      `json:"max_age_ns,omitempty"` // of a snapshot that is used in silence; 0: the host's; Never: any
 	OnSync       []Sync             `json:"on_sync,omitempty"`    // instead of setup, where the tree has moved
@@ -131,7 +132,7 @@ func (r Recipe) Digest() string { return digest(r) }
 // limits, refreshing, what follows a moved tree or the network of sessions
 // change.
 func (r Recipe) BuildDigest() string {
-	r.Checks, r.Pages, r.Ports = nil, nil, nil
+	r.Checks, r.Pages, r.Ports, r.LinkPorts = nil, nil, nil, false
 	r.Refresh, r.MaxAge, r.OnSync = 0, 0, nil
 	r.Limits, r.Network = core.Limits{}, core.NetworkPolicy{}
 	return digest(r)

@@ -30,7 +30,8 @@ func Schema() *jsonschema.Schema {
 			"warm": objectSchema("run once when the environment is built, to fill caches", []string{"run"}, map[string]*jsonschema.Schema{
 				"run": textSchema("command, given to a shell"), "dir": dirSchema(), "timeout": durationSchema("then the build fails", "20m"),
 			}),
-			"ports": listSchema("more ports that people may open", portSchema()),
+			"ports":      listSchema("more ports that people may open", portSchema()),
+			"link_ports": {Type: "boolean", Description: "in previews, pages of one port may use another port without credentials"},
 			"on_sync": {
 				Types: []string{"string", "array", "null"}, Items: syncSchema(),
 				Description: "commands that are run, instead of setup, when the tree has moved from the commit of a snapshot to another one",
