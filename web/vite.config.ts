@@ -40,7 +40,9 @@ function early(file: string): Plugin {
 const apart =
   /src\/(app\/(Palette|Shortcuts|SettingsPage)|ui\/(Toggle|Overlay|Combobox|Tabs|Splitter|Disclosure|Table))\b/;
 const shell = (id: string) =>
-  !apart.test(id) && (/\/src\/(app|api|ui|styles|data\/live)\b/.test(id) || /node_modules\/lucide-react\//.test(id));
+  !apart.test(id) &&
+  (/\/src\/(app|api|ui|styles|data\/live|inbox\/(live|model|words))\b/.test(id) ||
+    /node_modules\/lucide-react\//.test(id));
 
 export default defineConfig({
   plugins: [react(), early('./src/app/early.js')],
@@ -71,6 +73,8 @@ export default defineConfig({
       },
     },
   },
+  // The daemon puts the nonce of each answer in its place, for parts that bring styles of their own.
+  html: { cspNonce: '__CSP_NONCE__' },
   css: { modules: { generateScopedName: '[name]_[local]_[hash:base64:4]' } },
   test: {
     environment: 'node',

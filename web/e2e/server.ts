@@ -10,14 +10,17 @@ export const dist = new URL('../../internal/surface/web/dist/', import.meta.url)
 export const policy = [
   "default-src 'none'",
   "script-src 'self'",
-  "style-src 'self'",
+  "style-src 'self' 'nonce-test'",
   "font-src 'self'",
   "img-src 'self' blob:",
   "connect-src 'self'",
   "worker-src 'self'",
   "frame-ancestors 'none'",
   "base-uri 'none'",
-  "form-action 'self'",
+  "form-action 'none'",
+  "object-src 'none'",
+  "require-trusted-types-for 'script'",
+  'trusted-types default drydock',
   'report-uri /csp-report',
 ].join('; ');
 
@@ -152,6 +155,7 @@ export function file(res: ServerResponse, path: string, snapshot?: unknown) {
   };
   try {
     let content: string | Buffer = readFileSync(join(dist, asset ? name : 'index.html'));
+    if (!asset) content = content.toString().replaceAll('__CSP_NONCE__', 'test');
     if (!asset && snapshot) {
       const json = JSON.stringify(snapshot).replaceAll('<', '\\u003c');
       content = content

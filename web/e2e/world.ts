@@ -47,10 +47,9 @@ export const usual = (): Inbox =>
     row(3, 'broken', 'Sort the catalogue by price and by name', 52, { unread: true, change: change(3, 120, 31) }),
     row(4, 'working', 'Say on the cart page how many of one thing fit', 1, {
       elapsed_ns: 61e9,
-      cost: { known_microusd: 83_000 },
     }),
-    row(5, 'starting', 'Find the test that fails now and then', 0, { cost: { known_microusd: 0 }, elapsed_ns: 4e8 }),
-    row(6, 'queued', 'Update the README so that each command works', 0, { cost: { known_microusd: 0 } }),
+    row(5, 'starting', 'Find the test that fails now and then', 0, { elapsed_ns: 4e8 }),
+    row(6, 'queued', 'Update the README so that each command works', 0),
     row(7, 'proven', 'Round amounts once, at the end', 140, { change: change(7, 12, 3) }),
     row(8, 'unproven', 'Explain why an order can be empty', 200, {
       environment_name: 'billing-service',

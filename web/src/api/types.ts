@@ -5,7 +5,7 @@ type Schemas = components['schemas'];
 
 export type Author = Schemas['Author'];
 export type Who = Schemas['Who'];
-export type Session = Schemas['Session'] & { view?: View };
+export type Session = Omit<Schemas['Session'], 'view'> & { view?: View };
 export type Environment = Schemas['Environment'];
 export type Draft = Schemas['Draft'];
 export type CreateSession = Schemas['CreateSession'];
@@ -49,14 +49,14 @@ export interface View {
   since: string;
   node?: string;
   attempt?: number;
-  warm?: boolean;
+  sandbox?: string;
 }
 
 export interface ChangeSummary {
   id: string;
   number: number;
   state: string;
-  verdict: string;
+  verdict?: string;
   added: number;
   removed: number;
   files: number;
@@ -65,12 +65,16 @@ export interface ChangeSummary {
 export interface Row {
   session: Session;
   environment_name: string;
+  /** Where it belongs now; not there when it was put away. */
+  section?: SectionName;
   unread: boolean;
   seq: number;
+  /** How far the person has read. */
+  read?: number;
   change?: ChangeSummary;
-  cost: Cost;
   elapsed_ns: number;
-  selection?: string;
+  /** The time goes on. */
+  running?: boolean;
   parent?: string;
 }
 

@@ -5,6 +5,7 @@ import { ConnectionBar } from './ConnectionBar';
 import { GlobalKeys } from './GlobalKeys';
 import { NavigationContext, Rail } from './Rail';
 import { t } from './strings';
+import { Watch } from './Watch';
 
 /** What stands around every page: ways past it, the rail, the state of the connection. */
 export function AppFrame({ children }: { children: ReactNode }) {
@@ -30,6 +31,7 @@ export function AppFrame({ children }: { children: ReactNode }) {
           <Rail leave={() => setOpen(false)} />
         </Sheet>
         <GlobalKeys />
+        <Watch />
       </div>
     </NavigationContext>
   );

@@ -3,10 +3,11 @@ import { type FormEvent, useId, useState } from 'react';
 import { call } from '../api/client';
 import { asProblem } from '../api/problem';
 import type { Who } from '../api/types';
+import { live } from '../data/live';
 import { Button } from '../ui/Button';
 import { Dialog } from '../ui/Dialog';
 import { Input } from '../ui/Field';
-import icon from './icon.svg';
+import { Mark } from '../ui/Mark';
 import { whoQuery } from './identity';
 import s from './Login.module.css';
 import { signedIn } from './signin';
@@ -31,6 +32,7 @@ function Form({ again }: { again: boolean }) {
       const who = await call<Who>('/login', { method: 'POST', body: { secret } });
       client.setQueryData(whoQuery.queryKey, who);
       signedIn();
+      live().hub.nudge();
       await client.invalidateQueries();
     } catch (err) {
       const problem = asProblem(err);
@@ -77,7 +79,7 @@ export function Login({ again = false }: { again?: boolean }) {
     <main className={s.page}>
       <title>{t.login.title}</title>
       <div className={s.card}>
-        <img src={icon} alt="" width={40} height={40} />
+        <Mark size={40} />
         <h1 className={s.title}>{t.login.title}</h1>
         <Form again={false} />
       </div>

@@ -1,9 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { Inbox, Keyboard, LogOut, Menu, Search, Settings } from 'lucide-react';
-import { createContext, useContext } from 'react';
+import { createContext, useContext, useId } from 'react';
 import { call } from '../api/client';
 import { IconButton } from '../ui/Button';
+import { Mark } from '../ui/Mark';
+import { useNeeds } from './attention';
+import { environmentsQuery } from './environments';
+import { number } from './format';
 import { openPalette, openShortcuts } from './GlobalKeys';
 import { nameOf, whoQuery } from './identity';
 import s from './Rail.module.css';
@@ -20,10 +24,13 @@ export function OpenNavigation() {
 /** The ways through the page. On a phone it stands in a sheet, and `leave` closes that. */
 export function Rail({ id, leave }: { id?: string; leave?: () => void }) {
   const who = useQuery(whoQuery).data;
+  const environments = useQuery(environmentsQuery).data?.items ?? [];
+  const needs = useNeeds();
+  const own = useId();
   return (
     <nav id={id} tabIndex={-1} className={s.rail} aria-label={t.navigation} data-region={id ? '' : undefined}>
       <Link to="/" className={s.brand} onClick={leave} activeProps={{}}>
-        <img src={icon} alt="" width={20} height={20} />
+        <Mark />
         {t.product}
       </Link>
       <ul className={s.list}>
@@ -37,9 +44,38 @@ export function Rail({ id, leave }: { id?: string; leave?: () => void }) {
           >
             <Inbox size={18} aria-hidden="true" />
             {t.pages.inbox}
+            {needs > 0 && (
+              <span className={s.count} title={t.needs(needs)}>
+                {number(needs)}
+                <span className="sr-only"> {t.needYou}</span>
+              </span>
+            )}
           </Link>
         </li>
       </ul>
+      {environments.length > 1 && (
+        <div>
+          <p className={s.heading} id={`${own}-environments`}>
+            {t.environments}
+          </p>
+          <ul className={s.list} aria-labelledby={`${own}-environments`}>
+            {environments.slice(0, 12).map((e) => (
+              <li key={e.id}>
+                <Link
+                  to="/"
+                  search={{ environment: e.name }}
+                  className={s.item}
+                  activeProps={{ className: s.active ?? '' }}
+                  activeOptions={withSearch}
+                  onClick={leave}
+                >
+                  <span className={s.text}>{e.name}</span>
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
       <ul className={s.foot}>
         <li>
           <button
@@ -91,9 +127,9 @@ export function Rail({ id, leave }: { id?: string; leave?: () => void }) {
   );
 }
 
-import icon from './icon.svg';
-
-const exact = { exact: true, includeSearch: false };
+// The inbox without filters, and the inbox with exactly one.
+const exact = { exact: true, includeSearch: true, explicitUndefined: true };
+const withSearch = { exact: true, includeSearch: true };
 
 async function signOut() {
   try {

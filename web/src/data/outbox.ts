@@ -31,6 +31,8 @@ export class Outbox {
   #post: Post;
   #shelf: Shelf;
   #all = new Map<string, readonly Outgoing[]>();
+  /** What is being sent at this moment. */
+  #flying = new Set<string>();
 
   constructor(post: Post, shelf: Shelf) {
     this.#post = post;
@@ -78,7 +80,8 @@ export class Outbox {
   resume(): void {
     for (const outs of [...this.#all.values()])
       for (const o of outs)
-        if (o.state !== 'sent' && !o.refused) void this.#try(this.#change(o, { state: 'sending', problem: '' }));
+        if (o.state !== 'sent' && !o.refused && !this.#flying.has(o.client))
+          void this.#try(this.#change(o, { state: 'sending', problem: '' }));
   }
 
   /** Takes one out, to edit its text again or because the daemon shows it now. */
@@ -96,6 +99,7 @@ export class Outbox {
   }
 
   async #try(out: Outgoing): Promise<void> {
+    this.#flying.add(out.client);
     try {
       const prompt = await this.#post(out.session, out.text, out.client);
       this.#change(out, { state: 'sent', prompt });
@@ -103,6 +107,8 @@ export class Outbox {
       const problem = asProblem(e);
       const refused = problem.status >= 400 && problem.status < 500 && problem.status !== 401 && !problem.passes;
       this.#change(out, { state: 'failed', problem: problem.message, refused });
+    } finally {
+      this.#flying.delete(out.client);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Row, View, Word } from '../api/types';
+import { sectionOf } from '../inbox/model';
 import { roleOf } from '../ui/glyphs';
 
 // Made up for the gallery and its tests: every state once, and texts that are too long.
@@ -46,7 +47,7 @@ export const viewOf = (word: Word, more: Partial<View> = {}): View => ({
 export const words = Object.keys(reasons) as Word[];
 
 export function sampleRow(id: string, word: Word, title: string, more: Partial<Row> = {}): Row {
-  return {
+  const row: Row = {
     session: {
       id,
       title,
@@ -68,10 +69,12 @@ export function sampleRow(id: string, word: Word, title: string, more: Partial<R
     environment_name: 'shop',
     unread: false,
     seq: 40,
-    cost: { known_microusd: 420_000 },
+    read: 20,
     elapsed_ns: 252e9,
+    running: word === 'starting' || word === 'working' || word === 'stopping',
     ...more,
   };
+  return { ...row, section: more.section ?? sectionOf(row) };
 }
 
 const long =
@@ -87,8 +90,13 @@ export const rows: Row[] = [
   sampleRow('ses_3', 'proven', long, {
     change: { id: 'chg_2', number: 2, state: 'open', verdict: 'proven', added: 12, removed: 3, files: 2 },
     environment_name: 'an-environment-with-a-long-name',
-    selection: 'sel_1',
+    session: { ...sampleRow('ses_3', 'proven', long).session, selection: 'sel_1' },
   }),
-  sampleRow('ses_4', 'working', 'Say how many of one thing fit', { cost: { known_microusd: 1200, unknown: true } }),
+  sampleRow('ses_4', 'working', 'Say how many of one thing fit', {
+    session: {
+      ...sampleRow('ses_4', 'working', 'Say how many of one thing fit').session,
+      cost: { known_microusd: 1200, unknown: true },
+    },
+  }),
   sampleRow('ses_5', 'unproven', 'A child of the one above', { parent: 'ses_4' }),
 ];

@@ -37,10 +37,12 @@ export function Composer({ environments, failed, retry, field, task: { kept, cha
   const [started, setStarted] = useState<CreatedSession>();
   const lost = useLost() !== undefined;
   const written = task.text.trim() !== '';
+  const none = environments?.length === 0;
+  const blocked = lost ? t.connection.waitEffects : none ? w.composer.noEnvironments : false;
 
   async function send(e?: FormEvent) {
     e?.preventDefault();
-    if (busy || lost) return;
+    if (busy || blocked) return;
     if (!written || environment === '' || readBudget(task.budget) === undefined) {
       const text = written ? '' : w.composer.needText;
       const where = environment === '' ? w.composer.needEnvironment : '';
@@ -131,12 +133,12 @@ export function Composer({ environments, failed, retry, field, task: { kept, cha
           <span className={s.key} aria-hidden="true">
             <Key keys="Mod+Enter" />
           </span>
-          <Button type="submit" kind="primary" busy={busy} blocked={lost && t.connection.waitEffects}>
+          <Button type="submit" kind="primary" busy={busy} blocked={blocked}>
             {w.composer.start}
           </Button>
         </div>
       </div>
-      {lost && <p className={s.note}>{t.connection.waitEffects}</p>}
+      {blocked && written && <p className={s.note}>{blocked}</p>}
       {fault.problem && <ErrorState title={w.composer.failed} problem={fault.problem} retry={() => void send()} />}
       {failed && !environments && <ErrorState title={w.composer.environmentsFailed} problem={failed} retry={retry} />}
       {started && (

@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, useNavigate } from '@tanstack/react-router';
-import { useCallback, useRef, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import { asProblem, type Problem } from '../api/problem';
 import type { Row } from '../api/types';
+import { setNeeds, useNeeds } from '../app/attention';
 import { environmentsQuery } from '../app/environments';
 import { whoQuery } from '../app/identity';
 import { Page } from '../app/Page';
@@ -18,7 +19,7 @@ import { Filters } from './Filters';
 import { FirstRun } from './FirstRun';
 import s from './InboxPage.module.css';
 import { InboxSection } from './InboxSection';
-import { useInboxLive } from './live';
+import { useFilteredLive } from './live';
 import { sections } from './model';
 import { useInbox } from './useInbox';
 import { useInboxKeys } from './useInboxKeys';
@@ -33,7 +34,7 @@ export function InboxPage() {
   const user = useQuery(whoQuery).data?.user.handle ?? '';
   const environments = useQuery(environmentsQuery);
   const { query, setRead } = useInbox(search);
-  useInboxLive(search);
+  useFilteredLive(search);
   const [failed, setFailed] = useState<{ problem: Problem; again: () => void }>();
   const task = useTask();
   const field = useRef<HTMLInputElement>(null);
@@ -54,7 +55,11 @@ export function InboxPage() {
   const known = environments.data?.items;
   const filtered = Boolean(search.q || search.environment || search.mine);
   const empty = inbox !== undefined && sections.every((name) => inbox[name].items.length === 0);
-  const needs = filtered ? 0 : (inbox?.needs.count ?? 0);
+  const needs = useNeeds();
+  const counted = filtered || query.isPlaceholderData ? undefined : inbox?.needs.count;
+  useEffect(() => {
+    if (counted !== undefined) setNeeds(counted);
+  }, [counted]);
   return (
     <Page title={t.pages.inbox} documentTitle={w.title(needs)}>
       <div className={s.inbox}>

@@ -11,8 +11,6 @@ import { Duration, Money, RelativeTime } from '../ui/Time';
 import s from './InboxRow.module.css';
 import { w } from './words';
 
-const runs = new Set(['starting', 'working', 'stopping']);
-
 interface Props {
   row: Row;
   child: boolean;
@@ -51,15 +49,15 @@ export const InboxRow = memo(function InboxRow({ row, child, own, onRead }: Prop
           </span>
         )}
         <span className={s.environment}>{row.environment_name}</span>
-        {row.selection && <Badge>{w.several}</Badge>}
+        {session.selection && <Badge>{w.several}</Badge>}
         {change && (change.added > 0 || change.removed > 0) && (
           <span className={s.lines} title={w.lines(change.added, change.removed, change.files)}>
             <span className={s.added}>{w.added(change.added)}</span>{' '}
             <span className={s.removed}>{w.removed(change.removed)}</span>
           </span>
         )}
-        {(row.cost.known_microusd > 0 || row.cost.unknown) && <Money cost={row.cost} />}
-        {view && runs.has(view.word) ? (
+        {(session.cost.known_microusd > 0 || session.cost.unknown) && <Money cost={session.cost} />}
+        {row.running ? (
           <Duration ns={row.elapsed_ns} since={came} />
         ) : (
           <RelativeTime time={view?.since || session.updated} />

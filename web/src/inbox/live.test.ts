@@ -12,24 +12,21 @@ const message = (name: string, data: unknown) => {
 };
 
 describe('messages', () => {
-  test('a row, bare or with its section', () => {
+  test('a row, and one that was put away', () => {
     expect(message('row', row('ses_a', 'working'))).toMatchObject({ is: 'row', row: { seq: 1 } });
-    expect(message('row', { row: row('ses_a', 'working'), section: 'needs' })).toMatchObject({ section: 'needs' });
-    expect(message('row', { session: 'ses_a', removed: true })).toEqual({ is: 'gone', session: 'ses_a' });
+    expect(message('row', { ...row('ses_a', 'working'), section: undefined })).toEqual({
+      is: 'gone',
+      session: 'ses_a',
+    });
   });
   test('counts and read marks', () => {
     expect(message('counts', { needs: 3, running: 'x', other: 1 })).toEqual({ is: 'counts', counts: { needs: 3 } });
-    expect(message('read', { session: 'ses_a', seq: 4 })).toEqual({ is: 'read', session: 'ses_a', unread: false });
+    expect(message('read', { session: 'ses_a', seq: 4 })).toEqual({ is: 'read', session: 'ses_a', seq: 4 });
   });
-  test.each([
-    null,
-    7,
-    [],
-    {},
-    { session: {} },
-    { session: { id: 'ses_a' } },
-    { row: { session: { id: 'x' }, cost: null } },
-  ])('what is no row is left alone: %j', (data) => expect(message('row', data)).toBeUndefined());
+  test.each([null, 7, [], {}, { session: {} }, { session: { id: 'ses_a' } }, { session: { id: 'x', owner: null } }])(
+    'what is no row is left alone: %j',
+    (data) => expect(message('row', data)).toBeUndefined(),
+  );
   test('what this page does not know is left alone', () => expect(message('weather', { sun: 1 })).toBeUndefined());
 });
 

@@ -1,50 +1,30 @@
 import type { QueryClient } from '@tanstack/react-query';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import type { Inbox, Row, SectionName } from '../api/types';
+import type { Inbox, Row } from '../api/types';
 import { announce } from '../app/announcer';
+import { setNeeds } from '../app/attention';
 import type { InboxSearch } from '../app/search';
 import { live } from '../data/live';
 import type { Signal } from '../data/signals';
 import { type Fields, fields, num, str } from '../data/wire';
-import { type Counts, dropRow, find, putCounts, putRead, putRow, sections } from './model';
+import { type Counts, dropRow, find, moveRead, putCounts, putRow, sections } from './model';
 import { w } from './words';
 
 /** A message of the stream as far as rows are concerned. Whatever it cannot read it leaves alone. */
 export type Change =
-  | { is: 'row'; row: Row; section?: SectionName }
+  | { is: 'row'; row: Row }
+  /** It was put away: no section has it any more. */
   | { is: 'gone'; session: string }
   | { is: 'counts'; counts: Counts }
-  | { is: 'read'; session: string; unread: boolean };
-
-const sectionNamed = (value: unknown): SectionName | undefined => sections.find((s) => s === value);
-
-function readRow(of: Fields): Row | undefined {
-  const session = fields(of.session);
-  if (!str(session, 'id') || typeof of.cost !== 'object' || of.cost === null) return undefined;
-  return {
-    ...(of as unknown as Row),
-    seq: num(of, 'seq'),
-    elapsed_ns: num(of, 'elapsed_ns'),
-    unread: of.unread === true,
-  };
-}
+  | { is: 'read'; session: string; seq: number };
 
 export function readChange(signal: Signal): Change | undefined {
   if (signal.is !== 'other') return undefined;
   const of = fields(signal.data);
   switch (signal.name) {
-    case 'row': {
-      if (of.removed === true) {
-        const session = str(of, 'session');
-        return session ? { is: 'gone', session } : undefined;
-      }
-      // The row itself, or a row with the section that the daemon puts it in.
-      const row = readRow('row' in of ? fields(of.row) : of);
-      if (!row) return undefined;
-      const section = sectionNamed(of.section);
-      return section ? { is: 'row', row, section } : { is: 'row', row };
-    }
+    case 'row':
+      return readRow(of);
     case 'counts': {
       const counts: Counts = {};
       for (const name of sections) if (typeof of[name] === 'number') counts[name] = num(of, name);
@@ -52,11 +32,29 @@ export function readChange(signal: Signal): Change | undefined {
     }
     case 'read': {
       const session = str(of, 'session');
-      return session ? { is: 'read', session, unread: of.unread === true } : undefined;
+      return session ? { is: 'read', session, seq: num(of, 'seq') } : undefined;
     }
     default:
       return undefined;
   }
+}
+
+function readRow(of: Fields): Change | undefined {
+  const session = fields(of.session);
+  const id = str(session, 'id');
+  if (!id || !str(fields(session.owner), 'handle')) return undefined;
+  const section = sections.find((s) => s === of.section);
+  if (!section) return { is: 'gone', session: id };
+  const row: Row = {
+    ...(of as unknown as Row),
+    section,
+    seq: num(of, 'seq'),
+    elapsed_ns: num(of, 'elapsed_ns'),
+    unread: of.unread === true,
+  };
+  if (typeof fields(session.cost).known_microusd !== 'number')
+    row.session = { ...row.session, cost: { known_microusd: 0 } };
+  return { is: 'row', row };
 }
 
 /**
@@ -67,13 +65,13 @@ export function applyChange(inbox: Inbox, change: Change, plain: boolean): Inbox
   switch (change.is) {
     case 'row':
       if (!plain && !find(inbox, change.row.session.id)) return inbox;
-      return putRow(inbox, change.row, change.section);
+      return putRow(inbox, change.row);
     case 'gone':
       return dropRow(inbox, change.session);
     case 'counts':
       return plain ? putCounts(inbox, change.counts) : inbox;
     case 'read':
-      return putRead(inbox, change.session, change.unread);
+      return moveRead(inbox, change.session, change.seq);
   }
 }
 
@@ -88,6 +86,8 @@ export function spoken(before: Row | undefined, after: Row): string {
 function take(client: QueryClient, signals: readonly Signal[]) {
   const changes = signals.map(readChange).filter((c) => c !== undefined);
   if (changes.length === 0) return;
+  for (const change of changes)
+    if (change.is === 'counts' && change.counts.needs !== undefined) setNeeds(change.counts.needs);
   for (const [key, inbox] of client.getQueriesData<Inbox>({ queryKey: ['inbox'] })) {
     if (!inbox) continue;
     const search = fields(key[1]);
@@ -104,10 +104,9 @@ function take(client: QueryClient, signals: readonly Signal[]) {
   }
 }
 
-/** Keeps the rows up to date while the inbox is shown. */
-export function useInboxLive(search: InboxSearch) {
+/** Keeps rows and counts up to date, on whatever page one is. */
+export function useInboxStream() {
   const client = useQueryClient();
-  const filtered = Object.keys(search).length > 0;
   useEffect(() => {
     const { desk, hub } = live();
     desk.inbox(true);
@@ -133,8 +132,12 @@ export function useInboxLive(search: InboxSearch) {
       desk.inbox(false);
     };
   }, [client]);
+}
 
-  // With filters, a row that newly fits is found by asking again, at most every few seconds while things happen.
+/** With filters, a row that newly fits is found by asking again, at most every few seconds while things happen. */
+export function useFilteredLive(search: InboxSearch) {
+  const client = useQueryClient();
+  const filtered = Object.keys(search).length > 0;
   useEffect(() => {
     if (!filtered) return;
     let timer: ReturnType<typeof setTimeout> | undefined;

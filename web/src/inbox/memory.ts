@@ -15,7 +15,7 @@ export function readMemory(text: string | null, user: string): Inbox | undefined
       if (!section || !Array.isArray(section.items)) return undefined;
       const items = section.items.filter(
         (r: Partial<Row>): r is Row =>
-          typeof r?.session?.id === 'string' && typeof r.cost === 'object' && r.cost !== null,
+          typeof r?.session?.id === 'string' && typeof r.session.owner?.handle === 'string',
       );
       out[name] = { items, count: Number(section.count) || items.length };
     }

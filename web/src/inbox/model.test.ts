@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Inbox, Row, View, Word } from '../api/types';
-import { addPage, emptyInbox, nest, putCounts, putRead, putRow, sections } from './model';
+import { addPage, emptyInbox, moveRead, nest, putCounts, putRead, putRow, sections } from './model';
 
 function row(id: string, word: Word, more: Partial<Row> = {}): Row {
   const view: View = { word, role: 'idle', glyph: '', reason: '', action: '', since: '2026-01-02T15:04:05Z' };
@@ -9,7 +9,6 @@ function row(id: string, word: Word, more: Partial<Row> = {}): Row {
     environment_name: 'shop',
     unread: false,
     seq: 1,
-    cost: { known_microusd: 0 },
     elapsed_ns: 0,
     ...more,
   };
@@ -49,6 +48,14 @@ describe('reading', () => {
     const after = putRead(putRead(before, 'a', false), 'b', false);
     expect(ids(after)).toEqual({ needs: ['b'], running: [], recent: ['a'] });
     expect(after.needs.items[0]?.unread).toBe(false);
+  });
+
+  test('a mark set in another browser: past all is read, back is unread, in between changes nothing', () => {
+    const before = inboxOf([row('a', 'broken', { unread: true, seq: 9, read: 3 })]);
+    expect(moveRead(before, 'a', 5).needs.items[0]?.unread).toBe(true);
+    const read = moveRead(before, 'a', 9);
+    expect(ids(read).recent).toEqual(['a']);
+    expect(ids(moveRead(read, 'a', 0)).needs).toEqual(['a']);
   });
 
   test('made unread, it comes back', () => {

@@ -10,7 +10,7 @@ export type Counts = Partial<Record<SectionName, number>>;
 
 const running = new Set(['queued', 'starting', 'working', 'stopping']);
 
-/** Where a row belongs, for a daemon that does not say so. */
+/** Where a row belongs after a mark of this person's; otherwise the daemon says it. */
 export function sectionOf(row: Row): SectionName {
   const word = row.session.view?.word;
   if (word === 'needs_you' || word === 'paused') return 'needs';
@@ -31,7 +31,7 @@ export function find(inbox: Inbox, id: string): { section: SectionName; index: n
 }
 
 /** Puts a row where it belongs now. An older one than is shown changes nothing. */
-export function putRow(inbox: Inbox, row: Row, to: SectionName = sectionOf(row)): Inbox {
+export function putRow(inbox: Inbox, row: Row, to: SectionName = row.section ?? sectionOf(row)): Inbox {
   const at = find(inbox, row.session.id);
   if (at && at.row.seq > row.seq) return inbox;
   if (at && at.section === to) {
@@ -70,7 +70,21 @@ export function putRead(inbox: Inbox, id: string, unread: boolean): Inbox {
   const at = find(inbox, id);
   if (!at || at.row.unread === unread) return inbox;
   const row = { ...at.row, unread };
-  return putRow(inbox, row, sectionOf(row));
+  const section = sectionOf(row);
+  return putRow(inbox, { ...row, section }, section);
+}
+
+/** A read mark that moved somewhere: forward past all is read, back is unread. */
+export function moveRead(inbox: Inbox, id: string, seq: number): Inbox {
+  const row = find(inbox, id)?.row;
+  if (!row) return inbox;
+  const unread = seq >= row.seq ? false : seq < (row.read ?? 0) ? true : row.unread;
+  const out = putRead(inbox, id, unread);
+  const at = find(out, id);
+  if (!at || at.row.read === seq) return out;
+  const items = [...out[at.section].items];
+  items[at.index] = { ...at.row, read: seq };
+  return { ...out, [at.section]: { ...out[at.section], items } };
 }
 
 /** The next page of a section behind what is shown. Rows that have moved up meanwhile are not shown twice. */

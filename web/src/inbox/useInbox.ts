@@ -28,7 +28,7 @@ export function useInbox(search: InboxSearch) {
       // Asked again, it gives as much as is shown, so that nothing vanishes under the reader.
       const had = client.getQueryData<Inbox>(key);
       const shown = Math.max(page, ...(had ? Object.values(had).map((s: Section) => s.items.length) : []));
-      return call<Inbox>('/inbox', { query: { ...search, limit: Math.min(500, shown) }, signal });
+      return call<Inbox>('/inbox', { query: { ...search, limit: Math.min(200, shown) }, signal });
     },
     ...(isPlain(search) ? { initialData: () => takeSnapshot<Inbox>('inbox') } : {}),
     placeholderData: isPlain(search) ? (before) => before ?? recall(user) : keepPreviousData,

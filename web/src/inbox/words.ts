@@ -60,7 +60,7 @@ export const w = {
     started: (title: string) => `Started: ${title}`,
     open: 'Open',
     failed: 'The task was not started; it is kept here.',
-    noEnvironments: 'No environment is there yet.',
+    noEnvironments: 'There is no environment yet to run it in; what you write is kept.',
     environmentsFailed: 'The environments could not be read.',
   },
 

@@ -3,24 +3,24 @@ import type { Role, Word } from '../api/types';
 // Signs of states: each has a shape of its own, so that colour never says it alone.
 const parts: Record<string, React.ReactNode> = {
   ring: <circle cx="8" cy="8" r="5.5" />,
-  'ring-quarter': (
+  ring_quarter: (
     <>
       <circle cx="8" cy="8" r="5.5" />
       <path d="M8 8V2.5A5.5 5.5 0 0 1 13.5 8Z" fill="currentColor" stroke="none" />
     </>
   ),
-  'ring-half': (
+  ring_half: (
     <>
       <circle cx="8" cy="8" r="5.5" />
       <path d="M8 2.5a5.5 5.5 0 0 1 0 11Z" fill="currentColor" stroke="none" />
     </>
   ),
-  'ring-dashed': <circle cx="8" cy="8" r="5.5" strokeDasharray="2.6 2.4" />,
+  ring_dashed: <circle cx="8" cy="8" r="5.5" strokeDasharray="2.6 2.4" />,
   diamond: <path d="M8 1.8 14.2 8 8 14.2 1.8 8Z" fill="currentColor" />,
   bars: <path d="M5.5 3.5v9M10.5 3.5v9" strokeWidth="2.6" />,
   square: <rect x="3.5" y="3.5" width="9" height="9" rx="1" />,
   check: <path d="m2.8 8.6 3.4 3.6 7-8" strokeWidth="2.2" />,
-  'check-open': (
+  check_open: (
     <>
       <circle cx="8" cy="8" r="6" strokeDasharray="2 1.8" />
       <path d="m5.4 8.2 1.9 1.9 3.4-4" />
@@ -44,20 +44,20 @@ const parts: Record<string, React.ReactNode> = {
 const glyphOf: Record<Word, string> = {
   draft: 'ring',
   queued: 'ring',
-  starting: 'ring-quarter',
-  working: 'ring-half',
+  starting: 'ring_quarter',
+  working: 'ring_half',
   needs_you: 'diamond',
   paused: 'bars',
   stopping: 'square',
   stopped: 'square',
   proven: 'check',
-  unproven: 'check-open',
+  unproven: 'check_open',
   broken: 'cross',
   answered: 'bubble',
   handed_over: 'hand',
   merged: 'merge',
   closed: 'merge',
-  lost: 'ring-dashed',
+  lost: 'ring_dashed',
 };
 
 export const roleOf: Record<Word, Role> = {
@@ -72,14 +72,15 @@ export const roleOf: Record<Word, Role> = {
   proven: 'ok',
   unproven: 'unp',
   broken: 'bad',
-  answered: 'ok',
+  answered: 'idle',
   handed_over: 'ask',
   merged: 'idle',
   closed: 'idle',
   lost: 'bad',
 };
 
-export function Glyph({ word, size = 16 }: { word: Word; size?: number }) {
+/** The sign that the daemon names, else that of the word. */
+export function Glyph({ word, name = '', size = 16 }: { word: Word; name?: string; size?: number }) {
   return (
     <svg
       viewBox="0 0 16 16"
@@ -92,7 +93,7 @@ export function Glyph({ word, size = 16 }: { word: Word; size?: number }) {
       strokeLinejoin="round"
       aria-hidden="true"
     >
-      {parts[glyphOf[word] ?? 'ring'] ?? parts.ring}
+      {parts[name] ?? parts[glyphOf[word] ?? 'ring'] ?? parts.ring}
     </svg>
   );
 }
