@@ -32,6 +32,7 @@ import (
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
 	"drydock/internal/control/event"
+	"drydock/internal/control/outline"
 	"drydock/internal/control/proving"
 	"drydock/internal/control/selection"
 	"drydock/internal/control/session"
@@ -233,6 +234,11 @@ func (d *Daemon) openStore(ctx context.Context) error {
 	var err error
 	if d.db, err = store.Open(ctx, store.Options{Path: filepath.Join(d.opts.State, "drydock.db")}); err != nil {
 		return err
+	}
+	if made, err := outline.Catchup(ctx, d.db); err != nil {
+		return err
+	} else if made > 0 {
+		d.log.Info("made outlines of sessions from before there were any", "sessions", made)
 	}
 	d.events = event.New(d.db, event.Options{})
 	dir, err := d.dir("blobs")

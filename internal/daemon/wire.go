@@ -254,7 +254,7 @@ func (d *Daemon) openControl(context.Context) error {
 	})
 	d.openPool()
 	d.prover, err = proving.New(proving.Deps{
-		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
+		DB: d.db, Events: d.events, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
 	}, proving.Options{
 		Scratch: filepath.Join(d.opts.State, "tmp", "rooms"), Bundles: filepath.Join(d.opts.State, "evidence"), Runtime: d.runtime.Digest,
 		Reruns: d.opts.Reruns, Parallel: 2,

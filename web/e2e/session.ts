@@ -69,7 +69,7 @@ export class SessionDaemon extends Daemon {
     if (!world) return;
     const { role, glyph } = { role: 'run', glyph: 'half', ...view } as { role: string; glyph: string };
     world.session.view = { reason: '', action: '', since: new Date().toISOString(), ...view, role, glyph };
-    this.tell('view', { session: id, view: world.session.view }, id);
+    this.tell('view', world.session, id);
   }
 
   override async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -79,7 +79,7 @@ export class SessionDaemon extends Daemon {
       res.writeHead(204).end();
     } else if (!url.pathname.startsWith('/api/v1/')) {
       const world = this.worlds.get(url.pathname.split('/')[2] ?? '');
-      file(res, url.pathname, this.inlined && world ? { who: who(), page: page(world) } : undefined);
+      file(res, url.pathname, this.inlined && world ? { who: who(), session: page(world) } : undefined);
     } else if (url.pathname === '/api/v1/whoami') json(res, 200, who());
     else if (url.pathname.startsWith('/api/v1/blobs/')) {
       res.writeHead(200, { 'content-type': 'image/png' }).end(PIXEL);

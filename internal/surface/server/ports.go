@@ -21,6 +21,7 @@ type Deps struct {
 
 	Visitors     Visitors
 	Sessions     Sessions
+	Overview     Overview
 	Prompts      Prompts
 	Steering     Steering
 	Selections   Selections
@@ -87,12 +88,29 @@ type Sessions interface {
 	Attempts(ctx context.Context, id core.RunID) ([]core.Attempt, error)
 }
 
+// Overview answers what the page shows at once.
+type Overview interface {
+	Inbox(ctx context.Context, f core.InboxFilter, limit int) (core.Inbox, error)
+	InboxPart(ctx context.Context, section core.InboxSection, f core.InboxFilter, p core.Page) (core.InboxPart, error)
+	// InboxRows are single sessions as a person's inbox shows them; those that
+	// are not there are left out.
+	InboxRows(ctx context.Context, person string, ids []core.SessionID) ([]core.InboxRow, error)
+	InboxCounts(ctx context.Context, person string) (core.InboxCounts, error)
+	// Page is a session as it is shown to a person when it opens.
+	Page(ctx context.Context, by core.Author, id core.SessionID) (core.SessionPage, error)
+	Search(ctx context.Context, id core.SessionID, query, cursor string, limit int) (core.Found, error)
+	MarkRead(ctx context.Context, by core.Author, id core.SessionID, seq int64) (core.Read, error)
+	MarkUnread(ctx context.Context, by core.Author, id core.SessionID) (core.Read, error)
+}
+
 // Prompts is the way in for work. What Create and Prompt answered is stored.
 type Prompts interface {
 	Create(ctx context.Context, req core.NewSession) (core.Session, core.Prompt, error)
 	Prompt(ctx context.Context, id core.SessionID, req core.NewPrompt) (core.Prompt, error)
 	EditPrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, text string, by core.Author) (core.Prompt, error)
 	RemovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) error
+	// PromptNow stops what runs, and then runs this one.
+	PromptNow(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error)
 	MovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, position int, by core.Author) error
 }
 
@@ -152,7 +170,19 @@ type Chunk struct {
 // ends; deltas come with number 0.
 type Events interface {
 	Read(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error)
+	ReadBefore(ctx context.Context, subject string, before int64, limit int) ([]core.Event, error)
+	One(ctx context.Context, subject string, seq int64) (core.Event, error)
+	Last(ctx context.Context, subject string) (int64, error)
 	Follow(ctx context.Context, subject string, after int64) iter.Seq2[core.Event, error]
+	Watch() Watch
+}
+
+// Watch tells which sessions got events since Take was called last; Wake
+// delivers when there are any. It never holds a writer up.
+type Watch interface {
+	Wake() <-chan struct{}
+	Take() []string
+	Close()
 }
 
 // BuildRequest asks for a build.

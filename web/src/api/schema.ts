@@ -478,6 +478,40 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What needs you, what runs, and the rest: the first page of each */
+        get: operations["inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/{section}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One page of a section of the inbox */
+        get: operations["inbox-section"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/login": {
         parameters: {
             query?: never;
@@ -719,6 +753,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/events/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One event of a session, whole */
+        get: operations["session-event"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/file": {
         parameters: {
             query?: never;
@@ -770,6 +821,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A session as a page opens it: state, outline of its log, queue, change, people; go on with the events after seq */
+        get: operations["session-page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/ports": {
         parameters: {
             query?: never;
@@ -780,6 +848,23 @@ export type paths = {
         /** Ports of a session: those that its recipe declares, and those that something listens on */
         get: operations["list-ports"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/presence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Say that you look at a session; forgotten after 45 seconds */
+        put: operations["presence"];
         post?: never;
         delete?: never;
         options?: never;
@@ -857,6 +942,41 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/prompts/{prompt}/now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop what runs, and then run this queued prompt */
+        post: operations["prompt-now"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** You have read a session up to a number; the mark only goes forward */
+        put: operations["mark-read"];
+        post?: never;
+        /** The session is unread for you again */
+        delete: operations["mark-unread"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/runs": {
         parameters: {
             query?: never;
@@ -866,6 +986,23 @@ export type paths = {
         };
         /** Runs of a session */
         get: operations["list-runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events of a session that have words in one of their texts, newest first */
+        get: operations["search-session"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1005,6 +1142,40 @@ export type paths = {
         put?: never;
         /** Bring a snapshot here from a registry; progress, then one event named result */
         post: operations["pull-snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Everything that one browser shows, as one stream that can be resumed */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/streams/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Change what a stream brings, without a new connection */
+        put: operations["change-stream"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1266,6 +1437,19 @@ export type components = {
             head: string;
             note?: string;
         };
+        ChangeBrief: {
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            files: number;
+            id: string;
+            /** Format: int64 */
+            number: number;
+            /** Format: int64 */
+            removed: number;
+            state: string;
+            verdict?: string;
+        };
         ChangeDetail: {
             approvals: components["schemas"]["ChangeApproval"][];
             change: components["schemas"]["Change"];
@@ -1410,6 +1594,14 @@ export type components = {
             label?: string;
             name?: string;
         };
+        CutText: {
+            /**
+             * Format: int64
+             * @description bytes of the whole
+             */
+            size: number;
+            tail?: string;
+        };
         Diff: {
             base?: string;
             /** @description true when it was longer than the daemon sends */
@@ -1445,6 +1637,10 @@ export type components = {
             /** Format: date-time */
             updated: string;
         };
+        EnvironmentBrief: {
+            id: string;
+            name: string;
+        };
         Error: {
             /**
              * @description class of the failure, a stable word
@@ -1476,6 +1672,12 @@ export type components = {
             digest: string;
             id: string;
             manifest: unknown;
+        };
+        EvidenceBrief: {
+            /** Format: date-time */
+            created: string;
+            id: string;
+            verdict: string;
         };
         ExecEnd: {
             error?: components["schemas"]["Error"];
@@ -1538,6 +1740,18 @@ export type components = {
             /** @description queued in each of them */
             prompt?: string;
         };
+        Found: {
+            /** @description there are more than were counted */
+            capped?: boolean;
+            hits: components["schemas"]["Hit"][];
+            /** @description cursor of the next page */
+            next?: string;
+            /**
+             * Format: int64
+             * @description events that match; only with the first page
+             */
+            total?: number;
+        };
         Freshness: {
             build?: string;
             /** Format: date-time */
@@ -1565,6 +1779,88 @@ export type components = {
             stale_since?: string;
             state: string;
             why?: string;
+        };
+        Hello: {
+            /** @description sessions that are followed, and after which number */
+            sessions: {
+                [key: string]: number;
+            };
+            /** @description for PUT /streams/{id} */
+            stream: string;
+            /** Format: date-time */
+            time: string;
+            version: string;
+            /** @description digest of the page that this daemon serves */
+            web: string;
+        };
+        Here: {
+            /** @description the tab's own id */
+            client: string;
+            /** @description does not look any more */
+            left?: boolean;
+            typing?: boolean;
+        };
+        Hit: {
+            kind: string;
+            /** Format: int64 */
+            seq: number;
+            /** @description the words with what is around them */
+            snippet: string;
+            /** Format: date-time */
+            time: string;
+            /** @description prompt whose turn it is in */
+            turn?: string;
+        };
+        Inbox: {
+            needs: components["schemas"]["InboxPart"];
+            recent: components["schemas"]["InboxPart"];
+            running: components["schemas"]["InboxPart"];
+        };
+        InboxCounts: {
+            /** Format: int64 */
+            needs: number;
+            /** Format: int64 */
+            running: number;
+        };
+        InboxPart: {
+            /**
+             * Format: int64
+             * @description of the whole section
+             */
+            count: number;
+            items: components["schemas"]["InboxRow"][];
+            /** @description cursor of the next page of GET /inbox/{section} */
+            next?: string;
+        };
+        InboxRow: {
+            change?: components["schemas"]["ChangeBrief"];
+            /**
+             * Format: int64
+             * @description time in runs, up to now
+             */
+            elapsed_ns: number;
+            environment_name: string;
+            /** @description session it was forked from */
+            parent?: string;
+            /**
+             * Format: int64
+             * @description the person's read mark
+             */
+            read: number;
+            /** @description the time goes on */
+            running: boolean;
+            /**
+             * @description where it belongs now; left out when archived
+             * @enum {string}
+             */
+            section?: "needs" | "running" | "recent";
+            /**
+             * Format: int64
+             * @description number of its newest event
+             */
+            seq: number;
+            session: components["schemas"]["Session"];
+            unread: boolean;
         };
         Kept: {
             /** @description who needs its files */
@@ -1632,11 +1928,6 @@ export type components = {
             /** @description cursor of the next page */
             next?: string;
         };
-        ListEvent: {
-            items: components["schemas"]["Event"][];
-            /** @description cursor of the next page */
-            next?: string;
-        };
         ListFileInfo: {
             items: components["schemas"]["FileInfo"][];
             /** @description cursor of the next page */
@@ -1644,6 +1935,11 @@ export type components = {
         };
         ListPrompt: {
             items: components["schemas"]["Prompt"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListReadEvent: {
+            items: components["schemas"]["ReadEvent"][];
             /** @description cursor of the next page */
             next?: string;
         };
@@ -1689,6 +1985,13 @@ export type components = {
             /** @description of the page, where the configuration names one */
             url?: string;
         };
+        MarkRead: {
+            /**
+             * Format: int64
+             * @description number of the last event that was shown
+             */
+            seq: number;
+        };
         MemoryImage: {
             /** Format: int64 */
             bytes: number;
@@ -1723,6 +2026,147 @@ export type components = {
             /** Format: int64 */
             port: number;
         };
+        OutlineAnswer: {
+            /** @description its first 400 characters */
+            head: string;
+            /** Format: int64 */
+            seq: number;
+        };
+        OutlineMark: {
+            /** @enum {string} */
+            kind: "question" | "approval" | "denied" | "error" | "warning" | "verdict" | "change" | "picture";
+            /** Format: int64 */
+            seq: number;
+        };
+        OutlineNode: {
+            /** Format: int64 */
+            duration_ns?: number;
+            node: string;
+            /**
+             * Format: int64
+             * @description of the attempt, from 1
+             */
+            number: number;
+            result?: string;
+            /**
+             * Format: int64
+             * @description of its node.started
+             */
+            seq: number;
+            /** Format: date-time */
+            started: string;
+            /**
+             * @description cut: the run ended in it
+             * @enum {string}
+             */
+            state: "running" | "done" | "cut";
+            title: string;
+        };
+        OutlineTurn: {
+            /** @description newest text of the agent */
+            answer?: components["schemas"]["OutlineAnswer"];
+            author: components["schemas"]["Author"];
+            /** Format: int64 */
+            cost_microusd: number;
+            /** @description a model without a price was used */
+            cost_unknown?: boolean;
+            /**
+             * Format: int64
+             * @description calls of tools that failed
+             */
+            errors: number;
+            /**
+             * Format: int64
+             * @description changed against the base, when it committed
+             */
+            files: number;
+            /** Format: date-time */
+            finished?: string;
+            /** Format: int64 */
+            first_seq: number;
+            /** Format: int64 */
+            last_seq: number;
+            marks: components["schemas"]["OutlineMark"][];
+            /**
+             * Format: int64
+             * @description marks that were too many
+             */
+            marks_left_out?: number;
+            nodes: components["schemas"]["OutlineNode"][];
+            prompt: string;
+            run?: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            /** @description its first 400 characters */
+            text: string;
+            /**
+             * Format: int64
+             * @description calls
+             */
+            tools: number;
+        };
+        PageBudget: {
+            /** Format: int64 */
+            active_ns: number;
+            /**
+             * Format: int64
+             * @description left out: no bound
+             */
+            money_microusd?: number;
+            /** Format: int64 */
+            spent_microusd: number;
+            /** @description a model without a price was used */
+            spent_unknown?: boolean;
+            /**
+             * Format: int64
+             * @description left out: no bound
+             */
+            wall_clock_ns?: number;
+        };
+        PagePrompt: {
+            author: components["schemas"]["Author"];
+            client_id?: string;
+            /** Format: date-time */
+            created: string;
+            /** @description the text is only its first 4000 characters */
+            cut?: boolean;
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            /** Format: int64 */
+            position: number;
+            run?: string;
+            session: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            text: string;
+        };
+        PageRun: {
+            /** Format: date-time */
+            created: string;
+            failure?: components["schemas"]["Failure"];
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            outcome?: string;
+            prompt: string;
+            state: string;
+            verdict?: string;
+        };
+        PageSnapshot: {
+            /** Format: int64 */
+            age_ns?: number;
+            commit?: string;
+            /** @description why it was not started the best way */
+            fallback?: string;
+            id: string;
+            /** @description memory or files */
+            started_from: string;
+        };
         Phase: {
             cached?: boolean;
             detail?: string;
@@ -1747,6 +2191,14 @@ export type components = {
             /** @description a sandbox runs; otherwise nothing listens */
             awake: boolean;
             items: components["schemas"]["Port"][] | null;
+        };
+        Presence: {
+            people: components["schemas"]["Present"][];
+            session: string;
+        };
+        Present: {
+            typing?: boolean;
+            user: components["schemas"]["Author"];
         };
         Preview: {
             declared: boolean;
@@ -1835,6 +2287,28 @@ export type components = {
             /** @description send the builds of runsc and drydock-init that the memory image is bound to */
             with_runtime?: boolean;
         };
+        Read: {
+            /** Format: int64 */
+            seq: number;
+            session: string;
+        };
+        ReadEvent: {
+            actor?: string;
+            attempt?: string;
+            /** @description texts of data that are only a beginning, by path (output, input.content); an empty path: the whole data was too long and is {} */
+            cut?: {
+                [key: string]: components["schemas"]["CutText"];
+            };
+            data: unknown;
+            kind: string;
+            node?: string;
+            run?: string;
+            /** Format: int64 */
+            seq: number;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+        };
         Reason: {
             reason?: string;
         };
@@ -1849,6 +2323,15 @@ export type components = {
             reason?: string;
             /** @description same, differs, cannot */
             result: string;
+        };
+        Reset: {
+            reason: string;
+            /**
+             * Format: int64
+             * @description number of its newest event
+             */
+            seq: number;
+            session: string;
         };
         Rollback: {
             /** @description of an earlier build of the environment */
@@ -1967,7 +2450,53 @@ export type components = {
             /** Format: date-time */
             updated: string;
             usage: components["schemas"]["Usage"];
+            view?: components["schemas"]["View"];
             wait?: string;
+        };
+        SessionPage: {
+            budget: components["schemas"]["PageBudget"];
+            /** @description without its body */
+            change?: components["schemas"]["Change"];
+            change_brief?: components["schemas"]["ChangeBrief"];
+            /** @description forked from this one, at most 100 */
+            children: components["schemas"]["Session"][];
+            /**
+             * Format: int64
+             * @description turns before those
+             */
+            earlier?: number;
+            /**
+             * Format: int64
+             * @description time in runs, up to now
+             */
+            elapsed_ns: number;
+            environment: components["schemas"]["EnvironmentBrief"];
+            /** @description newest */
+            evidence?: components["schemas"]["EvidenceBrief"];
+            /** @description the newest turns, oldest first */
+            outline: components["schemas"]["OutlineTurn"][];
+            parent?: string;
+            /** @description the owner, and who wrote in it */
+            people: components["schemas"]["Author"][];
+            /** @description that are queued, in order */
+            prompts: components["schemas"]["PagePrompt"][];
+            /**
+             * Format: int64
+             * @description the person's read mark
+             */
+            read: number;
+            /** @description the time goes on */
+            running: boolean;
+            /** @description of the turns in the outline */
+            runs: components["schemas"]["PageRun"][];
+            /**
+             * Format: int64
+             * @description number of the newest event: go on with the events after it
+             */
+            seq: number;
+            session: components["schemas"]["Session"];
+            /** @description that its sandbox was started from last */
+            snapshot?: components["schemas"]["PageSnapshot"];
         };
         Size: {
             /** Format: int32 */
@@ -2091,6 +2620,43 @@ export type components = {
             damage?: string;
             name: string;
         };
+        View: {
+            /** @description what a person can do next; may be empty */
+            action: string;
+            /**
+             * Format: int64
+             * @description at that step, from 1
+             */
+            attempt?: number;
+            /**
+             * @description shape that goes with the word
+             * @enum {string}
+             */
+            glyph: "ring" | "ring_quarter" | "ring_half" | "ring_dashed" | "diamond" | "bars" | "square" | "check" | "check_open" | "cross" | "bubble" | "hand" | "merge";
+            /** @description title of the step it is at */
+            node?: string;
+            /**
+             * Format: int64
+             * @description of a queued one, from 1
+             */
+            position?: number;
+            /** @description one sentence for people */
+            reason: string;
+            /**
+             * @description what kind of word it is; chooses the colour
+             * @enum {string}
+             */
+            role: "idle" | "run" | "ask" | "ok" | "unp" | "bad";
+            /**
+             * @description asleep: suspended with its memory, wakes in a moment; left out where there is none
+             * @enum {string}
+             */
+            sandbox?: "awake" | "asleep";
+            /** Format: date-time */
+            since: string;
+            /** @enum {string} */
+            word: "draft" | "queued" | "starting" | "working" | "needs_you" | "paused" | "stopping" | "stopped" | "proven" | "unproven" | "broken" | "answered" | "handed_over" | "merged" | "closed" | "lost";
+        };
         WaitingSandbox: {
             for: string;
             /** @description identifier of the session, run or build */
@@ -2098,6 +2664,14 @@ export type components = {
             purpose: string;
             /** Format: date-time */
             since: string;
+        };
+        Wants: {
+            /** @description rows and counts of the inbox */
+            inbox?: boolean;
+            /** @description sessions whose events are wanted, each with the number to go on after; at most 8. One that is followed already goes on where it is */
+            sessions?: {
+                [key: string]: number;
+            };
         };
         Who: {
             user: components["schemas"]["Author"];
@@ -2347,6 +2921,10 @@ export interface operations {
             query?: {
                 /** @description events after this number */
                 after?: number;
+                /** @description the last events before this number; only with follow=false */
+                before?: number;
+                /** @description short: long texts are cut to beginning and end */
+                bodies?: "whole" | "short";
                 /** @description false: one page of JSON instead of a stream */
                 follow?: boolean;
                 /** @description of a page */
@@ -2369,7 +2947,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListEvent"];
+                    "application/json": components["schemas"]["ListReadEvent"];
                     "text/event-stream": string;
                 };
             };
@@ -3066,6 +3644,86 @@ export interface operations {
             };
         };
     };
+    inbox: {
+        parameters: {
+            query?: {
+                /** @description name or identifier */
+                environment?: string;
+                /** @description rows of each section; default 50 */
+                limit?: number;
+                /** @description only own sessions, or ones you wrote in */
+                mine?: boolean;
+                /** @description in the title */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inbox"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "inbox-section": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description name or identifier */
+                environment?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                /** @description only own sessions, or ones you wrote in */
+                mine?: boolean;
+                /** @description in the title */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                section: "needs" | "running" | "recent";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxPart"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     login: {
         parameters: {
             query?: never;
@@ -3591,6 +4249,10 @@ export interface operations {
             query?: {
                 /** @description events after this number */
                 after?: number;
+                /** @description the last events before this number; only with follow=false */
+                before?: number;
+                /** @description short: long texts are cut to beginning and end */
+                bodies?: "whole" | "short";
                 /** @description false: one page of JSON instead of a stream */
                 follow?: boolean;
                 /** @description of a page */
@@ -3613,8 +4275,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListEvent"];
+                    "application/json": components["schemas"]["ListReadEvent"];
                     "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-event": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadEvent"];
                 };
             };
             /** @description Error */
@@ -3731,6 +4425,37 @@ export interface operations {
             };
         };
     };
+    "session-page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionPage"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "list-ports": {
         parameters: {
             query?: never;
@@ -3750,6 +4475,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Ports"];
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    presence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Here"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
@@ -3963,6 +4721,104 @@ export interface operations {
             };
         };
     };
+    "prompt-now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                prompt: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkRead"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Read"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-unread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Read"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "list-runs": {
         parameters: {
             query?: never;
@@ -3981,6 +4837,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListRun"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "search-session": {
+        parameters: {
+            query: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                q: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Found"];
                 };
             };
             /** @description Error */
@@ -4271,6 +5164,76 @@ export interface operations {
                 content: {
                     "text/event-stream": string;
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description rows and counts of the inbox */
+                inbox?: boolean;
+                /** @description events of these sessions after these numbers: ses_...:17,ses_...:4; at most 8 */
+                sessions?: string;
+            };
+            header?: {
+                /** @description id of the last message: wins over sessions */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Wants"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {

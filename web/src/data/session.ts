@@ -205,7 +205,7 @@ export class Session {
     const far = this.#applied === 0 || page.seq - this.#applied > MAX_GAP || this.#reset;
     this.#reset = false;
     this.#turns = new Turns();
-    this.#turns.outline(page.outline, page.seq);
+    this.#turns.outline(page.outline, page.seq, page.runs, page.earlier);
     this.prompts.load(page.prompts);
     this.#applied = page.seq;
     this.#head = Math.max(this.#head, page.seq);
@@ -290,7 +290,7 @@ export class Session {
   }
 
   #other(name: string, data: Fields): void {
-    if (name === 'view') this.#set({ view: fields(data.view ?? data) });
+    if (name === 'view') this.#set({ view: fields(data.view), page: { ...this.#shown.page, session: data } });
     else if (name === 'presence') {
       const people = data.people ?? data.present;
       this.#set({ presence: Array.isArray(people) ? people.map(fields) : [] });

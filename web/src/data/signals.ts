@@ -77,7 +77,8 @@ export function sessionOf(s: Signal): string {
     case 'delta':
       return s.event.subject;
     case 'other':
-      return str(fields(s.data), 'session');
+      // A view is the whole session.
+      return str(fields(s.data), s.name === 'view' ? 'id' : 'session');
     case 'hello':
       return '';
     default:

@@ -15,6 +15,9 @@ export interface Page {
   seq: number;
   outline: readonly unknown[];
   prompts: readonly unknown[];
+  runs: readonly unknown[];
+  /** Turns before those of the outline. */
+  earlier: number;
   rest: Fields;
 }
 
@@ -33,7 +36,14 @@ export async function ask(path: string, init: RequestInit = {}, get: typeof fetc
 
 export function readPage(body: unknown): Page {
   const f = fields(body);
-  return { seq: num(f, 'seq'), outline: list(f, 'outline'), prompts: list(f, 'prompts'), rest: f };
+  return {
+    seq: num(f, 'seq'),
+    outline: list(f, 'outline'),
+    prompts: list(f, 'prompts'),
+    runs: list(f, 'runs'),
+    earlier: num(f, 'earlier'),
+    rest: f,
+  };
 }
 
 /** The daemon over HTTP. */

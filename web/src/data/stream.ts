@@ -113,8 +113,9 @@ export class Stream {
     const want = this.#wanted();
     this.#sent = want;
     const query = new URLSearchParams();
-    if (want.inbox) query.set('inbox', '1');
-    for (const [id, at] of Object.entries(want.sessions)) query.append('session', `${id}:${at}`);
+    if (want.inbox) query.set('inbox', 'true');
+    const sessions = Object.entries(want.sessions).map(([id, at]) => `${id}:${at}`);
+    if (sessions.length > 0) query.set('sessions', sessions.join(','));
     this.#listen();
     let detail = '';
     let status = 0;

@@ -69,6 +69,8 @@ export class Turns {
   #waiting = new Map<string, { author: Author; text: string; source: string }>();
   /** Paths edited by turn since the outline. */
   #paths = new Map<string, Set<string>>();
+  /** Turns that an outline of a very long session leaves out. */
+  #earlier = 0;
 
   get list(): readonly Turn[] {
     return this.#turns;
@@ -91,7 +93,8 @@ export class Turns {
   }
 
   /** Begins from the daemon's outline, true up to seq. */
-  outline(entries: readonly unknown[], seq: number): void {
+  outline(entries: readonly unknown[], seq: number, runs: readonly unknown[] = [], earlier = 0): void {
+    this.#earlier = earlier;
     this.#turns = [];
     this.#byPrompt.clear();
     this.#waiting.clear();
@@ -107,6 +110,7 @@ export class Turns {
       }
       this.#open(readTurn(id, f));
     }
+    for (const run of runs) this.#ended(fields(run));
     this.#bound(seq);
   }
 
@@ -152,16 +156,25 @@ export class Turns {
   }
 
   #open(turn: Turn): void {
-    turn.index = this.#turns.length;
+    turn.index = this.#earlier + this.#turns.length;
     this.#turns.push(turn);
     this.#byPrompt.set(turn.id, turn);
+  }
+
+  /** How a run ended stands with the runs, not in the outline. */
+  #ended(run: Fields): void {
+    const turn = this.#byPrompt.get(str(run, 'prompt'));
+    if (!turn) return;
+    turn.outcome = str(run, 'outcome') || turn.outcome;
+    turn.verdict = str(run, 'verdict') || turn.verdict;
+    if (run.failure) turn.failure = fields(run.failure);
   }
 
   /** Cuts the log between the turns of an outline: a prompt may have been queued while the one before it ran. */
   #bound(seq: number): void {
     this.#turns.forEach((t, i) => {
       const before = this.#turns[i - 1];
-      t.start = before ? Math.max(t.start, before.end + 1) : 1;
+      t.start = before ? Math.max(t.start, before.end + 1) : this.#earlier > 0 ? t.start : 1;
       t.end = Math.max(t.end, t.start);
     });
     this.#turns.forEach((t, i) => {

@@ -16,6 +16,8 @@ export interface LogEvent {
   attempt?: string;
   actor?: string;
   data: Fields;
+  /** Bytes of the texts that came cut; what is between their beginning and end is asked for with the event. */
+  cut?: number;
 }
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -72,7 +74,22 @@ export function readEvent(value: unknown): LogEvent | undefined {
     const word = str(v, name);
     if (word) e[name] = word;
   }
+  const cuts = Object.entries(fields(v.cut));
+  if (cuts.length > 0) {
+    e.cut = cuts.reduce((n, [, c]) => n + num(fields(c), 'size'), 0);
+    for (const [path, c] of cuts.slice(0, 32)) e.data = rejoin(e.data, path.split('.'), fields(c));
+  }
   return e;
+}
+
+/** Puts the end of a cut text behind its beginning, with a line between that says so. */
+function rejoin(data: Fields, path: readonly string[], cut: Fields): Fields {
+  const [name, ...rest] = path;
+  if (!name) return data;
+  const old = data[name];
+  if (rest.length > 0) return { ...data, [name]: rejoin(fields(old), rest, cut) };
+  if (typeof old !== 'string') return data;
+  return { ...data, [name]: `${old}\n[…]\n${str(cut, 'tail')}` };
 }
 
 export function parseJSON(text: string): unknown {

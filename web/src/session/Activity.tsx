@@ -2,7 +2,7 @@ import { ArrowDown } from 'lucide-react';
 import { type Ref, useImperativeHandle, useSyncExternalStore } from 'react';
 import { number } from '../app/format';
 import type { Session } from '../data/session';
-import { called } from '../data/wire';
+import { called, num } from '../data/wire';
 import { Button } from '../ui/Button';
 import { cx } from '../ui/cx';
 import { EmptyState } from '../ui/EmptyState';
@@ -31,6 +31,7 @@ export function Activity({ session, folds, ref }: { session: Session; folds: Fol
   const a = useActivity(session, folds, shown);
   useImperativeHandle(ref, () => a.moves, [a.moves]);
   const turns = shown.turns;
+  const earlier = num(shown.page, 'earlier');
   const last = turns.at(-1);
   const state = useSyncExternalStore(a.onState, a.state);
   return (
@@ -50,6 +51,7 @@ export function Activity({ session, folds, ref }: { session: Session; folds: Fol
       >
         <div ref={a.content} className={cx(s.content, a.seeking && s.seeking)}>
           {turns.length === 0 && shown.phase.is === 'ready' && <EmptyState title={w.emptyTitle} text={w.emptyText} />}
+          {earlier > 0 && <p className={s.earlier}>{w.earlier(earlier)}</p>}
           {a.above > 0 && <div style={{ blockSize: a.above }} aria-hidden="true" />}
           {byTurn(a.drawn).map(({ turn, lines }) => {
             const t = session.turn(turn);
@@ -60,9 +62,9 @@ export function Activity({ session, folds, ref }: { session: Session; folds: Fol
                 key={turn}
                 className={s.turn}
                 style={room}
-                aria-label={w.article(called(t.author), t.index + 1, turns.length)}
+                aria-label={w.article(called(t.author), t.index + 1, earlier + turns.length)}
                 aria-posinset={t.index + 1}
-                aria-setsize={turns.length}
+                aria-setsize={earlier + turns.length}
                 data-turn={turn}
                 data-state={t.state}
               >

@@ -134,7 +134,7 @@ function Meter({ page }: { page: Fields }) {
 function watching(shown: Shown) {
   const seen = new Map<string, { handle: string; name: string }>();
   for (const p of shown.presence) {
-    const who = p.author ? fields(p.author) : p;
+    const who = fields(p.user);
     const handle = str(who, 'handle');
     if (handle) seen.set(handle, { handle, name: str(who, 'name') });
   }

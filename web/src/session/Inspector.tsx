@@ -1,11 +1,14 @@
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect } from 'react';
 import { duration, money, number } from '../app/format';
 import type { Shown } from '../data/session';
+import type { Turn } from '../data/turns';
 import { called, type Fields, fields, flag, list, num, str, strings } from '../data/wire';
 import { Avatar } from '../ui/Avatar';
 import { cx } from '../ui/cx';
+import { Select } from '../ui/Field';
 import { Approvals } from './Approvals';
-import { useHere, useShown, useTurn } from './hooks';
+import type { Density } from './folds';
+import { useEvent, useFolds, useHere, useShown, useTurn } from './hooks';
 import s from './inspector.module.css';
 import { toneOf } from './rowViews';
 import { plain } from './text';
@@ -18,7 +21,8 @@ export function Inspector() {
   const turn = useTurn(shown.turns.at(-1) ?? '');
   const { page } = shown;
   const evidence = fields(page.evidence);
-  const change = fields(page.change);
+  const change = { ...fields(page.change), ...fields(page.change_brief) };
+  const proof = useProof(turn);
   const record = fields(page.session);
   const verdict = str(evidence, 'verdict') || str(change, 'verdict');
   return (
@@ -26,14 +30,14 @@ export function Inspector() {
       {verdict && (
         <Part title={w.verdict}>
           <p className={cx(s.verdict, s[toneOf(verdict)])}>{w.verdictNames[verdict] ?? plain(verdict)}</p>
-          {strings(evidence, 'reasons').map((r) => (
+          {strings(proof, 'reasons').map((r) => (
             <p key={r}>{plain(r)}</p>
           ))}
-          {strings(evidence, 'not_shown').length > 0 && (
+          {strings(proof, 'not_shown').length > 0 && (
             <details>
               <summary className={s.more}>{w.notShown}</summary>
               <ul className={s.list}>
-                {strings(evidence, 'not_shown').map((r) => (
+                {strings(proof, 'not_shown').map((r) => (
                   <li key={r}>{plain(r)}</li>
                 ))}
               </ul>
@@ -92,7 +96,33 @@ export function Inspector() {
       <Machine page={page} record={record} />
       <Children page={page} />
       <People page={page} />
+      <DensityPart />
     </div>
+  );
+}
+
+/** What the newest verdict of the turn says; it is asked for, since the evidence is known by its name alone. */
+function useProof(turn: Turn | undefined): Fields {
+  const { session } = useHere();
+  const seq = turn?.marks.findLast((m) => m.kind === 'verdict')?.seq ?? 0;
+  const event = useEvent(seq);
+  useEffect(() => {
+    if (seq > 0 && !event) session.need({ from: seq, to: seq });
+  }, [session, seq, event]);
+  return event?.data ?? {};
+}
+
+/** How much of the turns is open; kept for all sessions. */
+function DensityPart() {
+  const { folds } = useHere();
+  useFolds(folds);
+  return (
+    <Select
+      label={w.density}
+      value={folds.density}
+      options={(['closed', 'smart', 'open'] as const).map((value) => ({ value, label: w.densities[value] }))}
+      onChange={(e) => folds.setDensity(e.target.value as Density)}
+    />
   );
 }
 

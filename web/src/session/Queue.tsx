@@ -81,7 +81,7 @@ function useOutgoing(session: Session, queue: readonly Prompt[]): readonly Outgo
     () => outbox.of(session.id),
   );
   const known = (o: Outgoing) =>
-    (o.prompt !== '' && session.prompts.get(o.prompt) !== undefined) ||
+    (o.prompt !== '' && (session.prompts.get(o.prompt) ?? session.turn(o.prompt)) !== undefined) ||
     session.prompts.byClient(o.client) !== undefined;
   useEffect(() => {
     void queue;

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { asProblem } from '../api/problem';
 import { whoQuery } from '../app/identity';
 import { Page } from '../app/Page';
@@ -51,9 +51,10 @@ export function SessionPage() {
 /** Opens the session while the page is on it. The snapshot that came with the document is used once. */
 function useOpen(id: string): Session | undefined {
   const [open, setOpen] = useState<Session>();
-  useEffect(() => {
+  // Before the first paint: what came with the document is what is seen first.
+  useLayoutEffect(() => {
     const { desk } = live();
-    const inlined = takeSnapshot<unknown>('page');
+    const inlined = takeSnapshot<unknown>('session');
     const page = inlined ? readPage(inlined) : undefined;
     const mine = page && str(fields(page.rest.session), 'id') === id ? page : undefined;
     setOpen(desk.open(id, mine));

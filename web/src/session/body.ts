@@ -1,5 +1,5 @@
 import type { Row } from '../data/rows';
-import { type Fields, fields, flag, num, str } from '../data/wire';
+import { type Fields, fields, num, str } from '../data/wire';
 
 // What a row of a tool says of itself: what was done to what, how it went, and the body below it.
 
@@ -97,6 +97,5 @@ function inputText(tool: string, input: Fields): Part | undefined {
 
 /** The size of a body that came cut, 0 when it is whole. */
 export function cutSize(row: Row): number {
-  const d = (row.end ?? row.event).data;
-  return num(d, 'size') || (flag(d, 'short') ? 1 : 0);
+  return (row.event.cut ?? 0) + (row.end && row.end !== row.event ? (row.end.cut ?? 0) : 0);
 }

@@ -2,6 +2,7 @@ import { call, part } from '../api/client';
 import { asProblem } from '../api/problem';
 import { announce, announceError } from '../app/announcer';
 import type { Session } from '../data/session';
+import { fields, list } from '../data/wire';
 import { w } from './words';
 
 // What a person does to a session. Each is one request; what came of it is said by the stream.
@@ -21,6 +22,13 @@ async function effect(what: () => Promise<unknown>, done = ''): Promise<string> 
     return said;
   }
 }
+
+/** Reads the prompts with their whole texts. */
+export const wholePrompts = (s: Session) =>
+  effect(async () => {
+    const body = fields(await call(`${at(s)}/prompts`, { query: { limit: 500 } }));
+    for (const p of list(body, 'items')) s.prompts.put(p);
+  });
 
 export const stop = (s: Session) => effect(() => call(`${at(s)}/stop`, { method: 'POST', body: {} }), w.stopping);
 export const goOn = (s: Session) => effect(() => call(`${at(s)}/continue`, { method: 'POST' }));

@@ -14,20 +14,21 @@ export function usePresence(id: string, on: boolean): void {
   useEffect(() => {
     if (!on) return;
     let there = true;
+    const path = `/sessions/${part(id)}/presence`;
     const tell = () => {
       if (document.hidden || !there) return;
-      call(`/sessions/${part(id)}/presence`, { method: 'PUT', body: { client: live().hub.tab, typing } }).catch(
-        (e: unknown) => {
-          // A daemon without presence is asked once.
-          if (e instanceof Error && 'status' in e && (e.status === 404 || e.status === 405)) there = false;
-        },
-      );
+      call(path, { method: 'PUT', body: { client: live().hub.tab, typing } }).catch((e: unknown) => {
+        // A daemon without presence is asked once.
+        if (e instanceof Error && 'status' in e && (e.status === 404 || e.status === 405)) there = false;
+      });
     };
     tell();
     const timer = setInterval(tell, 20_000);
     document.addEventListener('visibilitychange', tell);
     return () => {
+      const was = there;
       there = false;
+      if (was) call(path, { method: 'PUT', body: { client: live().hub.tab, left: true } }).catch(() => {});
       clearInterval(timer);
       document.removeEventListener('visibilitychange', tell);
     };

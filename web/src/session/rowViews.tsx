@@ -1,12 +1,13 @@
 import { ChevronRight } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
 import { address } from '../api/client';
-import { duration, number } from '../app/format';
+import { bytes, duration, number } from '../app/format';
 import type { Group, Row } from '../data/rows';
 import { author, called, fields, num, str, strings } from '../data/wire';
+import { Button } from '../ui/Button';
 import { cx } from '../ui/cx';
 import { Body } from './Body';
-import { parts, tell } from './body';
+import { cutSize, parts, tell } from './body';
 import { useFolds, useHere } from './hooks';
 import { Markdown } from './Markdown';
 import s from './rows.module.css';
@@ -22,6 +23,7 @@ export const RowView = memo(function RowView({ row, open }: { row: Row; open: bo
       return (
         <div className={s.said}>
           <Markdown text={str(d, 'text')} />
+          {cutSize(row) > 0 && <Whole row={row} />}
         </div>
       );
     case 'tool':
@@ -203,6 +205,22 @@ function ToolRow({ row, open }: { row: Row; open: boolean }) {
   );
 }
 
+/** The rest of a text that came cut. */
+function Whole({ row }: { row: Row }) {
+  const { session } = useHere();
+  return (
+    <Button
+      size="small"
+      kind="quiet"
+      onClick={() => {
+        for (const e of [row.event, row.end]) if (e?.cut) session.needBody(e.seq);
+      }}
+    >
+      {w.wholeText(bytes(cutSize(row)))}
+    </Button>
+  );
+}
+
 function ToolBody({ row, title }: { row: Row; title: string }) {
   const all = parts(row);
   if (all.length === 0) return <p className={s.quiet}>{w.noOutput}</p>;
@@ -211,6 +229,7 @@ function ToolBody({ row, title }: { row: Row; title: string }) {
       {all.map((p) => (
         <Body key={p.title} part={p} title={title} />
       ))}
+      {cutSize(row) > 0 && <Whole row={row} />}
     </>
   );
 }

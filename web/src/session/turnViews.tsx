@@ -1,13 +1,14 @@
 import { ChevronRight } from 'lucide-react';
 import { memo, useEffect, useState } from 'react';
 import { duration, money } from '../app/format';
-import { isRunning, type Turn } from '../data/turns';
+import { HEAD, isRunning, type Turn } from '../data/turns';
 import { called, type Fields, fields, num, str, strings } from '../data/wire';
 import { Avatar } from '../ui/Avatar';
 import { Button } from '../ui/Button';
 import { useNow } from '../ui/clock';
 import { cx } from '../ui/cx';
 import { RelativeTime } from '../ui/Time';
+import { wholePrompts } from './effects';
 import { useEvent, useHere, useLiveText, useShown, useTurn } from './hooks';
 import { Markdown } from './Markdown';
 import { toneOf } from './rowViews';
@@ -25,7 +26,13 @@ export const PromptView = memo(function PromptView({ id }: { id: string }) {
   const [all, setAll] = useState(false);
   if (!turn) return null;
   const text = session.prompts.get(id)?.text || turn.text;
-  const long = text.length > LONG;
+  // A turn knows the head of its prompt; the whole is asked for when it is opened.
+  const head = text.length >= HEAD && text === turn.text && turn.end > 0;
+  const long = text.length > LONG || head;
+  const open = () => {
+    if (!all && head) void wholePrompts(session).then(() => setAll(true));
+    else setAll(!all);
+  };
   return (
     <div className={s.prompt}>
       <div className={s.who}>
@@ -40,7 +47,7 @@ export const PromptView = memo(function PromptView({ id }: { id: string }) {
         {visible(long && !all ? `${text.slice(0, LONG)} …` : text)}
         {long && (
           <div>
-            <Button size="small" kind="quiet" onClick={() => setAll(!all)}>
+            <Button size="small" kind="quiet" onClick={open}>
               {all ? w.fold : w.open}
             </Button>
           </div>

@@ -31,7 +31,7 @@ export const w = {
 
   activity: 'Activity',
   article: (author: string, n: number, m: number) => `${author}, ${number(n)} of ${number(m)}`,
-  before: 'Before the first prompt',
+  earlier: (n: number) => `${count(n, { one: 'turn', other: 'turns' })} before these; find leads there`,
   worked: (time: string) => `Worked ${time}`,
   working: (time: string) => `Working ${time}`,
   ended: { failed: 'Failed', stopped: 'Stopped', handed_over: 'Handed over' } as Record<string, string>,

@@ -150,8 +150,13 @@ export class Daemon {
   }
 
   async #stream(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const reader: Reader = { id: `str_${this.#next++}`, res, inbox: url.searchParams.has('inbox'), at: new Map() };
-    for (const s of url.searchParams.getAll('session')) {
+    const reader: Reader = {
+      id: `str_${this.#next++}`,
+      res,
+      inbox: url.searchParams.get('inbox') === 'true',
+      at: new Map(),
+    };
+    for (const s of (url.searchParams.get('sessions') ?? '').split(',').filter(Boolean)) {
       const [id, after] = s.split(':');
       if (!this.worlds.has(id ?? ''))
         return json(res, 404, { code: 'not_found', message: `session ${id} does not exist` });
@@ -171,7 +176,7 @@ export class Daemon {
     if (!reader) return json(res, 404, { code: 'not_found', message: 'the stream is gone' });
     for (const old of [...reader.at.keys()]) if (!(old in body.sessions)) reader.at.delete(old);
     for (const [s, after] of Object.entries(body.sessions)) if (!reader.at.has(s)) reader.at.set(s, after);
-    json(res, 200, {});
+    res.writeHead(204).end();
     this.#pump(reader);
   }
 
@@ -206,14 +211,14 @@ export class Daemon {
   }
 }
 
-const outlines = new WeakMap<LogEvent[], { length: number; outline: unknown[] }>();
+const outlines = new WeakMap<LogEvent[], { length: number; outline: unknown[]; runs: unknown[] }>();
 
 /** The outline is what the page itself would make of the log, so that both ways to a turn are compared. */
 export function page(world: World): Record<string, unknown> {
   let made = outlines.get(world.events);
   if (made?.length !== world.events.length) {
     // The daemon keeps it in a table; what is made anew for each question would be measured as the page's time.
-    made = { length: world.events.length, outline: outlineOf(world) };
+    made = { length: world.events.length, ...outlineOf(world) };
     outlines.set(world.events, made);
   }
   const { outline } = made;
@@ -222,17 +227,18 @@ export function page(world: World): Record<string, unknown> {
     seq: world.events.length,
     outline,
     prompts: world.prompts,
-    runs: [],
+    runs: made.runs,
     children: [],
     people: [],
     ...world.more,
   };
 }
 
-function outlineOf(world: World): unknown[] {
+function outlineOf(world: World): { outline: unknown[]; runs: unknown[] } {
   const turns = new Turns();
   for (const e of world.events) turns.apply(e);
-  return turns.list.map((t) => ({
+  const runs = turns.list.map((t) => ({ id: t.run, prompt: t.id, outcome: t.outcome, verdict: t.verdict }));
+  const outline = turns.list.map((t) => ({
     prompt: t.id,
     author: t.author,
     text: t.text,
@@ -250,9 +256,8 @@ function outlineOf(world: World): unknown[] {
     nodes: t.nodes.map((n) => ({ ...n, duration_ns: n.duration })),
     marks: t.marks.slice(-200),
     answer: t.answer,
-    outcome: t.outcome,
-    verdict: t.verdict,
   }));
+  return { outline, runs };
 }
 
 export function json(res: ServerResponse, status: number, body: unknown): void {
