@@ -24,6 +24,7 @@ type PageSession struct {
 	ID    SessionID    `json:"id"`
 	Title string       `json:"title"`
 	State SessionState `json:"state"`
+	View  *View        `json:"view,omitempty"`
 }
 
 // PageEnvironment is the environment of a change.

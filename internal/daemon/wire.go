@@ -298,7 +298,7 @@ func (d *Daemon) openControl(context.Context) error {
 		Store: d.db, Log: d.events, Sessions: d.sessions, Changes: d.changes, Start: d.startOfSelection, Seeded: gateway.Seeds, Known: gateway.Check, Logger: d.log,
 	}, selection.Options{})
 	d.review = review.New(review.Deps{
-		Changes: d.changes, Git: d.git, Store: d.db, Events: d.events, Prompts: d.sessions, Proofs: d.prover, MayMerge: d.selections.MayMerge, Log: d.log,
+		Changes: d.changes, Git: d.git, Store: d.db, Events: d.events, Prompts: d.sessions, Sessions: d.sessions, Proofs: d.prover, MayMerge: d.selections.MayMerge, Log: d.log,
 	}, review.Options{Protected: d.opts.Gate.Protected})
 	return nil
 }

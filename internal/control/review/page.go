@@ -52,12 +52,12 @@ func (s *Service) Page(ctx context.Context, id core.ChangeID, by core.Author, al
 func (s *Service) around(ctx context.Context, p *core.ChangePage) error {
 	c := p.Change
 	if c.Session != "" {
-		one, err := s.d.Store.Session(ctx, c.Session)
+		one, err := s.d.Sessions.Get(ctx, c.Session)
 		if err != nil && !core.Is(err, core.NotFound) {
 			return err
 		}
 		if err == nil {
-			p.Session = &core.PageSession{ID: one.ID, Title: one.Title, State: one.State}
+			p.Session = &core.PageSession{ID: one.ID, Title: one.Title, State: one.State, View: one.View}
 			if c.Environment == "" {
 				c.Environment = one.Environment
 			}

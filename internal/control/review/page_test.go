@@ -64,6 +64,9 @@ func TestPageOfAChange(t *testing.T) {
 	w.proofs.results["evd_1"], w.proofs.files["sha256:log"] = result(w.change.Head), "start\nFAIL\n  cart_test.go:7: got 1\n"
 	w.evidence("evd_1", "broken")
 	p := w.page(bo)
+	if p.Session == nil || p.Session.ID != w.session || p.Session.View == nil || p.Environment.Name != "shop" {
+		t.Errorf("session %+v, environment %+v", p.Session, p.Environment)
+	}
 	if v := p.Verdict; v.Verdict != "broken" || v.Stale || v.Head != w.change.Head || v.Code != "broken" {
 		t.Errorf("%+v", v)
 	}

@@ -32,6 +32,11 @@ type Proofs interface {
 	File(ctx context.Context, id core.EvidenceID, digest string) (io.ReadCloser, int64, error)
 }
 
+// Sessions reads sessions as people see them; *session.Service has it.
+type Sessions interface {
+	Get(ctx context.Context, id core.SessionID) (core.Session, error)
+}
+
 // Prompts queues a prompt inside a transaction. wake is called after it.
 type Prompts interface {
 	PromptIn(ctx context.Context, tx *store.Tx, id core.SessionID, req core.NewPrompt) (prompt core.Prompt, wake func(), err error)
@@ -45,6 +50,8 @@ type Deps struct {
 	Events  *event.Log
 	Prompts Prompts
 	Proofs  Proofs
+
+	Sessions Sessions
 	// MayMerge says why a change may not be merged beside what its forge says.
 	// It may be nil.
 	MayMerge func(ctx context.Context, c core.Change) error

@@ -122,7 +122,7 @@ func newWorld(t *testing.T, files map[string]string) *world {
 		t.Fatal(err)
 	}
 	w.changes = change.New(change.Deps{Forge: w.forge, Effects: db, Sessions: &crier{w.sessions, db, w.log}}, change.Options{})
-	w.svc = review.New(review.Deps{Changes: w.changes, Git: git, Store: db, Events: w.log, Prompts: w.sessions, Proofs: w.proofs}, review.Options{Protected: []string{"deploy/**"}})
+	w.svc = review.New(review.Deps{Changes: w.changes, Git: git, Store: db, Events: w.log, Prompts: w.sessions, Sessions: w.sessions, Proofs: w.proofs}, review.Options{Protected: []string{"deploy/**"}})
 	w.base = w.tree.Commit(cy, "start", files)
 	if _, _, err := w.forge.EnsureRepository(t.Context(), forge.RepositorySpec{Name: "shop", Source: w.tree.Dir}); err != nil {
 		t.Fatal(err)

@@ -2675,6 +2675,7 @@ export type components = {
             id: string;
             state: string;
             title: string;
+            view?: components["schemas"]["View"];
         };
         PageSnapshot: {
             /** Format: int64 */
