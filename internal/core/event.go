@@ -191,6 +191,12 @@ type (
 		By        string      `json:"by"`
 		Reason    string      `json:"reason,omitempty"`
 	}
+	ApprovalData struct {
+		Approval ApprovalID    `json:"approval"`
+		State    ApprovalState `json:"state"` // pending: it was asked
+		Question string        `json:"question"`
+		By       string        `json:"decided_by,omitempty"`
+	}
 	BudgetData struct {
 		What  string `json:"what"` // money, wall_clock
 		Spent string `json:"spent"`

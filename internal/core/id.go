@@ -26,6 +26,8 @@ type (
 	CommentID     string // cmt_
 	TokenID       string // tok_
 	DraftID       string // drf_
+	ThreadID      string // thr_: that of its first comment, with another prefix
+	NoteID        string // nte_: a comment that is being written
 )
 
 // idAlphabet is Crockford's base 32 in lower case: no i, l, o, u.
@@ -68,6 +70,17 @@ func NewApprovalID() ApprovalID       { return ApprovalID(newID("apr_")) }
 func NewCommentID() CommentID         { return CommentID(newID("cmt_")) }
 func NewTokenID() TokenID             { return TokenID(newID("tok_")) }
 func NewDraftID() DraftID             { return DraftID(newID("drf_")) }
+func NewNoteID() NoteID               { return NoteID(newID("nte_")) }
+
+// ThreadOf is the thread that a comment begins.
+func ThreadOf(first CommentID) ThreadID {
+	return ThreadID("thr_" + strings.TrimPrefix(string(first), "cmt_"))
+}
+
+// First is the comment that began a thread.
+func (t ThreadID) First() CommentID {
+	return CommentID("cmt_" + strings.TrimPrefix(string(t), "thr_"))
+}
 
 // ParseID checks that s is an identifier of the kind that prefix names
 // ("ses_", ...) and returns it typed. Everything that arrives from outside as

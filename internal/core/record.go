@@ -100,6 +100,8 @@ type Session struct {
 	Seed        int64         `json:"seed,omitempty"`      // for models that take one; its place in the selection
 	Created     time.Time     `json:"created"`
 	Updated     time.Time     `json:"updated"`
+	// View is worked out by the server whenever it shows a session.
+	View *View `json:"view,omitempty"`
 }
 
 // Prompt is one queued message with one author.
@@ -183,6 +185,7 @@ type Comment struct {
 	Line    int       `json:"line,omitempty"`
 	Head    string    `json:"head,omitempty"`   // commit it was written on
 	Prompt  PromptID  `json:"prompt,omitempty"` // the prompt it became
+	Thread  ThreadID  `json:"thread,omitempty"` // that it answers in; a comment that begins a thread names none
 	Created time.Time `json:"created"`
 }
 

@@ -65,7 +65,7 @@ func (a approvals) AnswerApproval(ctx context.Context, id core.ApprovalID, by co
 		}); err != nil {
 			return err
 		}
-		e := core.NewEvent(core.EventApproval, core.StateData{From: string(core.ApprovalPending), To: string(state), Reason: row.Question})
+		e := core.NewEvent(core.EventApproval, core.ApprovalData{Approval: id, State: state, Question: row.Question, By: by.Handle})
 		e.Run, e.Actor = row.Run, by.Handle
 		_, err := a.events.AppendTx(ctx, tx, string(row.Session), e)
 		return err

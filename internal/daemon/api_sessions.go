@@ -27,6 +27,16 @@ var (
 	_ server.Steering = sessions{}
 )
 
+// Create implements server.Prompts.
+func (s sessions) Create(ctx context.Context, req core.NewSession) (core.Session, core.Prompt, error) {
+	made, prompt, err := s.Service.Create(ctx, req)
+	if err != nil {
+		return made, prompt, err
+	}
+	made, err = s.ShowOne(ctx, made)
+	return made, prompt, err
+}
+
 // EditPrompt implements server.Prompts.
 func (s sessions) EditPrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, text string, by core.Author) (core.Prompt, error) {
 	if err := s.owns(ctx, id, prompt); err != nil {
@@ -51,6 +61,18 @@ func (s sessions) MovePrompt(ctx context.Context, id core.SessionID, prompt core
 	}
 	_, err := s.Service.MovePrompt(ctx, prompt, by, position+1)
 	return err
+}
+
+// PromptNow implements server.Prompts.
+func (s sessions) PromptNow(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error) {
+	if err := s.owns(ctx, id, prompt); err != nil {
+		return core.Session{}, err
+	}
+	now, err := s.Now(ctx, prompt, by)
+	if err != nil {
+		return now, err
+	}
+	return s.ShowOne(ctx, now)
 }
 
 // owns refuses a prompt of another session.
@@ -86,7 +108,11 @@ func (s sessions) Archive(ctx context.Context, id core.SessionID, by core.Author
 
 // RaiseBudget implements server.Steering.
 func (s sessions) RaiseBudget(ctx context.Context, id core.SessionID, by core.Author, budget core.Budget) (core.Session, error) {
-	return s.Service.RaiseBudget(ctx, id, budget, by)
+	raised, err := s.Service.RaiseBudget(ctx, id, budget, by)
+	if err != nil {
+		return raised, err
+	}
+	return s.ShowOne(ctx, raised)
 }
 
 // executor lets the session runner drive the blueprint engine.

@@ -32,7 +32,9 @@ import (
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
 	"drydock/internal/control/event"
+	"drydock/internal/control/outline"
 	"drydock/internal/control/proving"
+	"drydock/internal/control/review"
 	"drydock/internal/control/selection"
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
@@ -144,6 +146,7 @@ type Daemon struct {
 	repos      *repositories
 	changes    *change.Service
 	selections *selection.Service
+	review     *review.Service
 	crier      *townCrier
 	runtime    snapshot.Runtime
 	git        *gitcmd.Git
@@ -233,6 +236,11 @@ func (d *Daemon) openStore(ctx context.Context) error {
 	var err error
 	if d.db, err = store.Open(ctx, store.Options{Path: filepath.Join(d.opts.State, "drydock.db")}); err != nil {
 		return err
+	}
+	if made, err := outline.Catchup(ctx, d.db); err != nil {
+		return err
+	} else if made > 0 {
+		d.log.Info("made outlines of sessions from before there were any", "sessions", made)
 	}
 	d.events = event.New(d.db, event.Options{})
 	dir, err := d.dir("blobs")

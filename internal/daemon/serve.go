@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 
+	"drydock/internal/control/event"
+	"drydock/internal/control/overview"
 	"drydock/internal/control/proving"
 	"drydock/internal/core"
 	"drydock/internal/delivery/forge/local"
@@ -36,13 +38,20 @@ func (d *Daemon) handler() (*server.Server, error) {
 	s := sessions{d.sessions}
 	c := changes{d.changes, d.selections, d.pushed, d.log}
 	return server.New(server.Deps{
-		Log: d.log, Tokens: who, Visitors: who, Sessions: s, Prompts: s, Steering: s, Forks: forks{d.sessions, d.workspaces}, Drafts: drafts{d.pool, d.builder},
-		Workspaces: look{d.workspaces}, Terminals: look{d.workspaces}, Events: d.events,
+		Log: d.log, Tokens: who, Visitors: who, Sessions: s, Overview: overview.New(d.db, d.sessions), Prompts: s, Steering: s, Forks: forks{d.sessions, d.workspaces}, Drafts: drafts{d.pool, d.builder},
+		Workspaces: look{d.workspaces}, Terminals: look{d.workspaces}, Events: logs{d.events},
 		Environments: environments{d.builder}, Snapshots: snapshots{d.snapshots, d.db, d.collector, d.registry, d.builder, &d.ensured},
 		Sandboxes: sandboxes{d.db, d.driver}, Capacity: room{d}, Changes: c, Review: c, Selections: selections{d.selections}, Evidence: proofs{d.prover}, Approvals: approvals{d.db, d.events, d.prover, d.changes}, Blobs: blobs{d.blobs}, Usage: usage{d.db},
 		Git: func(core.Author) http.Handler { return git }, Metrics: d.metrics.Handler(), Backup: backup{d}, Previews: previews{d.previews},
+		Reading: d.review, Discussion: d.review,
 	}, server.Options{Version: d.opts.Version, PublicURL: d.opts.PublicURL, PlainHTTP: d.opts.PlainHTTP})
 }
+
+// logs gives the interface the logs of events.
+type logs struct{ *event.Log }
+
+// Watch implements server.Events.
+func (l logs) Watch() server.Watch { return l.Log.Watch() }
 
 // blobs opens pictures and logs by digest.
 type blobs struct{ s *blob.Store }

@@ -13,6 +13,7 @@ import (
 	"drydock/internal/control/blueprint"
 	"drydock/internal/control/codechange"
 	"drydock/internal/control/proving"
+	"drydock/internal/control/review"
 	"drydock/internal/control/selection"
 	"drydock/internal/control/session"
 	"drydock/internal/control/workspace"
@@ -254,7 +255,7 @@ func (d *Daemon) openControl(context.Context) error {
 	})
 	d.openPool()
 	d.prover, err = proving.New(proving.Deps{
-		DB: d.db, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
+		DB: d.db, Events: d.events, Workspaces: d.workspaces, Git: d.git, Cache: cells{d.db}, Blobs: d.blobs, Key: d.key, Photographer: d.photographer(), Redact: d.redact(), Log: d.log,
 	}, proving.Options{
 		Scratch: filepath.Join(d.opts.State, "tmp", "rooms"), Bundles: filepath.Join(d.opts.State, "evidence"), Runtime: d.runtime.Digest,
 		Reruns: d.opts.Reruns, Parallel: 2,
@@ -296,6 +297,9 @@ func (d *Daemon) openControl(context.Context) error {
 	d.selections = selection.New(selection.Deps{
 		Store: d.db, Log: d.events, Sessions: d.sessions, Changes: d.changes, Start: d.startOfSelection, Seeded: gateway.Seeds, Known: gateway.Check, Logger: d.log,
 	}, selection.Options{})
+	d.review = review.New(review.Deps{
+		Changes: d.changes, Git: d.git, Store: d.db, Events: d.events, Prompts: d.sessions, Proofs: d.prover, MayMerge: d.selections.MayMerge, Log: d.log,
+	}, review.Options{Protected: d.opts.Gate.Protected})
 	return nil
 }
 

@@ -8,10 +8,10 @@ import (
 
 var commentTable = table[core.Comment]{
 	name: "comments", noun: "comment",
-	columns: "id, change_id, author, author_name, author_email, body, path, line, head, prompt, created",
+	columns: "id, change_id, author, author_name, author_email, body, path, line, head, prompt, thread, created",
 	fields: func(c *core.Comment) []any {
 		return []any{
-			&c.ID, &c.Change, &c.Author.Handle, &c.Author.Name, &c.Author.Email, &c.Body, &c.Path, &c.Line, &c.Head, &c.Prompt, stamp{&c.Created},
+			&c.ID, &c.Change, &c.Author.Handle, &c.Author.Name, &c.Author.Email, &c.Body, &c.Path, &c.Line, &c.Head, &c.Prompt, &c.Thread, stamp{&c.Created},
 		}
 	},
 }

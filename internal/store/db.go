@@ -38,6 +38,7 @@ type DB struct {
 	busy    time.Duration
 	writer  *sql.DB
 	readers *sql.DB
+	views   *sql.DB             // of View alone: what runs in one may read otherwise too, and must not wait for itself
 	turn    *semaphore.Weighted // held from begin to the end of the commit hooks, in order of arrival
 	writes  statements          // of writer, used by the holder of turn
 
@@ -83,8 +84,13 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if db.readers, err = sql.Open("sqlite", sqliteDSN(path, opts.Busy, true)); err != nil {
 		return nil, errors.Join(core.E("store.open", core.Unavailable, err, "open the database %s", path), db.writer.Close())
 	}
-	db.readers.SetMaxOpenConns(opts.Readers)
-	db.readers.SetMaxIdleConns(opts.Readers)
+	if db.views, err = sql.Open("sqlite", sqliteDSN(path, opts.Busy, true)); err != nil {
+		return nil, errors.Join(core.E("store.open", core.Unavailable, err, "open the database %s", path), db.readers.Close(), db.writer.Close())
+	}
+	for _, pool := range []*sql.DB{db.readers, db.views} {
+		pool.SetMaxOpenConns(opts.Readers)
+		pool.SetMaxIdleConns(opts.Readers)
+	}
 	db.Reader = Reader{conn{db.readers, db.d, db.preparedRead}}
 	db.Writer = Writer{func(ctx context.Context, fn func(conn) error) error {
 		return db.Tx(ctx, func(tx *Tx) error { return fn(tx.Reader.q) })
@@ -139,7 +145,7 @@ func (db *DB) migrate(ctx context.Context) error {
 
 // Close ends every connection. Transactions under way fail.
 func (db *DB) Close() error {
-	return errors.Join(db.readers.Close(), db.writer.Close())
+	return errors.Join(db.views.Close(), db.readers.Close(), db.writer.Close())
 }
 
 // Path is the file of the database.
@@ -178,6 +184,17 @@ func (db *DB) Tx(ctx context.Context, fn func(*Tx) error) error {
 	}
 	db.writes.prepare(ctx, db.writer, db.d)
 	return nil
+}
+
+// View runs fn on one state of the database: what it reads belongs together,
+// whatever is written meanwhile. fn must not call View.
+func (db *DB) View(ctx context.Context, fn func(Reader) error) error {
+	tx, err := db.views.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return db.d.explain(ctx, "store.view", err, "begin to read")
+	}
+	defer func() { _ = tx.Rollback() }()
+	return fn(Reader{conn{tx, db.d, func(context.Context, string) *sql.Stmt { return nil }}})
 }
 
 // OnCommit calls fn after the transaction is stored, and not at all if it is

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"drydock/internal/core"
 )
@@ -50,6 +52,23 @@ func (r Reader) LastEvent(ctx context.Context, subject string) (seq int64, err e
 // Events lists a subject's events after a number, oldest first.
 func (r Reader) Events(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error) {
 	return eventTable.list(ctx, r.q, "WHERE subject = ? AND seq > ? ORDER BY seq LIMIT ?", subject, after, limit)
+}
+
+// EventsBefore lists a subject's events before a number, newest first.
+func (r Reader) EventsBefore(ctx context.Context, subject string, before int64, limit int) ([]core.Event, error) {
+	return eventTable.list(ctx, r.q, "WHERE subject = ? AND seq < ? ORDER BY seq DESC LIMIT ?", subject, before, limit)
+}
+
+// Event finds one by its number.
+func (r Reader) Event(ctx context.Context, subject string, seq int64) (core.Event, error) {
+	return eventTable.get(ctx, r.q, fmt.Sprintf("%d of %s", seq, subject), "WHERE subject = ? AND seq = ?", subject, seq)
+}
+
+// EventsLike lists a subject's events before a number whose data has a text in
+// it, in capital or small letters, newest first.
+func (r Reader) EventsLike(ctx context.Context, subject, text string, before int64, limit int) ([]core.Event, error) {
+	return eventTable.list(ctx, r.q, `WHERE subject = ? AND seq < ? AND LOWER(data) LIKE ? ESCAPE '\' ORDER BY seq DESC LIMIT ?`,
+		subject, before, "%"+escapeLike(strings.ToLower(text))+"%", limit)
 }
 
 // LastEventOfKind finds the newest event of a kind, or NotFound.

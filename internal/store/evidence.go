@@ -38,3 +38,8 @@ func (r Reader) Evidence(ctx context.Context, id core.EvidenceID) (Evidence, err
 func (r Reader) EvidenceOf(ctx context.Context, session core.SessionID) ([]Evidence, error) {
 	return evidenceTable.list(ctx, r.q, "WHERE session = ? ORDER BY id DESC", session)
 }
+
+// NewestEvidence is a session's newest bundle, or NotFound.
+func (r Reader) NewestEvidence(ctx context.Context, session core.SessionID) (Evidence, error) {
+	return evidenceTable.get(ctx, r.q, "of session "+string(session), "WHERE session = ? ORDER BY id DESC LIMIT 1", session)
+}

@@ -136,6 +136,35 @@ func (t table[T]) list(ctx context.Context, c conn, tail string, args ...any) ([
 	return out, nil
 }
 
+// among lists rows where a column is one of keys, in no order. tail, which may
+// be empty, goes after the condition. Long lists are asked for in parts of few
+// sizes, so that there are few statements.
+func among[T any, K ~string](ctx context.Context, t table[T], c conn, column string, keys []K, tail string, args ...any) ([]T, error) {
+	var out []T
+	for len(keys) > 0 {
+		size := 64
+		if len(keys) <= 8 {
+			size = 8
+		}
+		if len(keys) == 1 {
+			size = 1
+		}
+		part := keys[:min(size, len(keys))]
+		keys = keys[len(part):]
+		all := make([]any, 0, size+len(args))
+		for i := range size {
+			all = append(all, part[min(i, len(part)-1)])
+		}
+		marks := strings.TrimSuffix(strings.Repeat("?, ", size), ", ")
+		list, err := t.list(ctx, c, "WHERE "+column+" IN ("+marks+") "+tail, append(all, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
+	}
+	return out, nil
+}
+
 // insert writes a new row; extra are pairs of further columns and values.
 func (t table[T]) insert(ctx context.Context, c conn, v *T, extra ...any) error {
 	args := t.fields(v)
@@ -149,6 +178,22 @@ func (t table[T]) insert(ctx context.Context, c conn, v *T, extra ...any) error 
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(args)), ", ")
 	_, err := c.exec(ctx, "INSERT INTO "+t.name+" ("+columns.String()+") VALUES ("+marks+")", args...)
 	return c.d.explain(ctx, "store."+t.noun, err, t.what(key))
+}
+
+// put inserts a row, or replaces what the row with its key has.
+func (t table[T]) put(ctx context.Context, c conn, v *T) error {
+	args := t.fields(v)
+	names := strings.Split(t.columns, ", ")
+	marks := strings.TrimSuffix(strings.Repeat("?, ", len(args)), ", ")
+	var set strings.Builder
+	for i, n := range names[1:] {
+		if i > 0 {
+			set.WriteString(", ")
+		}
+		set.WriteString(n + " = excluded." + n)
+	}
+	_, err := c.exec(ctx, "INSERT INTO "+t.name+" ("+t.columns+") VALUES ("+marks+") ON CONFLICT ("+names[0]+") DO UPDATE SET "+set.String(), args...)
+	return c.d.explain(ctx, "store."+t.noun, err, t.what(deref(t.fields(v)[0])))
 }
 
 // update reads the row with this key, lets change change it, and writes it back.

@@ -391,3 +391,37 @@ func TestOpen(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestAViewIsOneState: what is read in one belongs together, and any number of
+// them may read otherwise too without waiting for one another.
+func TestAViewIsOneState(t *testing.T) {
+	db, ctx := open(t), t.Context()
+	env := addEnvironment(t, db, "shop")
+	s := addSession(t, db, env.ID)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			err := db.View(ctx, func(r store.Reader) error {
+				before, err := r.Session(ctx, s.ID)
+				if err != nil {
+					return err
+				}
+				if _, _, err := db.Sessions(ctx, core.SessionFilter{}, core.Page{}); err != nil {
+					return err
+				}
+				after, err := r.Session(ctx, s.ID)
+				if err == nil && after.Title != before.Title {
+					t.Errorf("title %q became %q within one view", before.Title, after.Title)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := db.UpdateSession(ctx, s.ID, func(v *core.Session) error { v.Title += "x"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+}

@@ -5,7 +5,14 @@ import openapiTS, { astToString } from 'openapi-typescript';
 
 const description = new URL('../../docs/openapi.json', import.meta.url);
 const target = new URL('../src/api/schema.ts', import.meta.url);
-const ast = await openapiTS(description, { alphabetize: true, exportType: true });
+let ast;
+try {
+  // Read here: the reader's own error would print the whole file.
+  ast = await openapiTS(JSON.parse(readFileSync(description, 'utf8')), { alphabetize: true, exportType: true });
+} catch (error) {
+  console.log(`docs/openapi.json cannot be read: ${String(error.message).slice(0, 300)}`);
+  process.exit(1);
+}
 const text = `// Generated from docs/openapi.json by \`npm run types\`; do not edit.\n\n${astToString(ast)}`;
 if (process.argv.includes('--write')) {
   writeFileSync(target, text);

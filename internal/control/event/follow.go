@@ -172,6 +172,7 @@ func (l *Log) Delta(subject, text string) {
 func (l *Log) publish(events []core.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.tellWatches(events[0].Subject)
 	s := l.subjects[events[0].Subject]
 	if s == nil {
 		return

@@ -2,7 +2,8 @@
 // follow it: what is there first, then what comes, without a gap and without a
 // double.
 //
-// It does not interpret events. Deltas, pieces of text as they are generated,
+// It does not interpret events; package outline does, in the same transaction.
+// Deltas, pieces of text as they are generated,
 // are the one exception to durability: they are never stored and may be lost.
 //
 // Invariants: an event that anybody was shown is in the store; the numbers of
@@ -20,9 +21,11 @@ package event
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	"drydock/internal/control/outline"
 	"drydock/internal/core"
 	"drydock/internal/store"
 )
@@ -46,6 +49,7 @@ type Log struct {
 
 	mu       sync.Mutex
 	subjects map[string]*subject // those with followers
+	watches  map[*Watch]struct{}
 }
 
 // New makes a log over a store.
@@ -56,7 +60,7 @@ func New(db *store.DB, opts Options) *Log {
 	if opts.Delta <= 0 {
 		opts.Delta = 100 * time.Millisecond
 	}
-	return &Log{db: db, opts: opts, subjects: map[string]*subject{}}
+	return &Log{db: db, opts: opts, subjects: map[string]*subject{}, watches: map[*Watch]struct{}{}}
 }
 
 // Close waits until nothing that was handed to Append is under way. Followers
@@ -111,6 +115,9 @@ func (l *Log) AppendTx(ctx context.Context, tx *store.Tx, subject string, events
 	if err != nil {
 		return nil, err
 	}
+	if err := outline.Fold(ctx, tx, subject, stored); err != nil {
+		return nil, err
+	}
 	tx.OnCommit(func() { l.publish(stored) })
 	return stored, nil
 }
@@ -118,6 +125,23 @@ func (l *Log) AppendTx(ctx context.Context, tx *store.Tx, subject string, events
 // Read returns at most limit events after a number, oldest first.
 func (l *Log) Read(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error) {
 	return l.db.Events(ctx, subject, after, core.Page{Limit: limit}.Size())
+}
+
+// ReadBefore returns at most limit events before a number, oldest first.
+func (l *Log) ReadBefore(ctx context.Context, subject string, before int64, limit int) ([]core.Event, error) {
+	list, err := l.db.EventsBefore(ctx, subject, before, core.Page{Limit: limit}.Size())
+	slices.Reverse(list)
+	return list, err
+}
+
+// One returns an event by its number.
+func (l *Log) One(ctx context.Context, subject string, seq int64) (core.Event, error) {
+	return l.db.Event(ctx, subject, seq)
+}
+
+// Last is the number of a subject's newest event, 0 if it has none.
+func (l *Log) Last(ctx context.Context, subject string) (int64, error) {
+	return l.db.LastEvent(ctx, subject)
 }
 
 func check(subject string, events []core.Event) error {

@@ -41,10 +41,19 @@ func (p *Prover) ask(ctx context.Context, id core.EvidenceID, session core.Sessi
 	if err != nil {
 		return core.E("proving.ask", core.Internal, err, "findings of evidence %s", id)
 	}
-	err = p.d.DB.CreateApproval(ctx, store.Approval{
+	a := store.Approval{
 		ID: core.ApprovalID("apr_" + strings.TrimPrefix(string(id), "evd_")), Session: session, Run: run, Kind: KindAcknowledge,
 		Question: fmt.Sprintf("Are these %d findings meant? %s", len(q.Texts), strings.Join(q.Texts, "; ")),
 		Detail:   detail, AskedBy: author, State: core.ApprovalPending, Created: time.Now().UTC(),
+	}
+	err = p.d.DB.Tx(ctx, func(tx *store.Tx) error {
+		if err := tx.CreateApproval(ctx, a); err != nil {
+			return err
+		}
+		e := core.NewEvent(core.EventApproval, core.ApprovalData{Approval: a.ID, State: a.State, Question: a.Question})
+		e.Run, e.Actor = run, "platform"
+		_, err := p.d.Events.AppendTx(ctx, tx, string(session), e)
+		return err
 	})
 	if core.Is(err, core.Conflict) {
 		return nil

@@ -79,6 +79,16 @@ func (p *Prover) Manifest(ctx context.Context, id core.EvidenceID) (json.RawMess
 	return raw, row.Digest, nil
 }
 
+// Result is what the exam of a bundle found; NotFound when the bundle is not
+// kept any more.
+func (p *Prover) Result(ctx context.Context, id core.EvidenceID) (exam.Result, error) {
+	if _, err := p.found(ctx, id); err != nil {
+		return exam.Result{}, err
+	}
+	m, err := evidence.ReadManifest(ctx, p.dir(id))
+	return m.Result, err
+}
+
 // File opens one artifact that the manifest names by its digest.
 func (p *Prover) File(ctx context.Context, id core.EvidenceID, digest string) (io.ReadCloser, int64, error) {
 	if _, err := p.found(ctx, id); err != nil {

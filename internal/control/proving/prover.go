@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"drydock/internal/control/codechange"
+	"drydock/internal/control/event"
 	"drydock/internal/control/workspace"
 	"drydock/internal/core"
 	"drydock/internal/execution/environment"
@@ -26,6 +27,7 @@ import (
 // Deps are the parts a Prover speaks to.
 type Deps struct {
 	DB           *store.DB
+	Events       *event.Log
 	Workspaces   *workspace.Manager
 	Git          *gitcmd.Git
 	Cache        exam.Cache

@@ -117,24 +117,39 @@ func (s *Service) Prompt(ctx context.Context, id core.SessionID, req core.NewPro
 		return prompt, err
 	}
 	err = s.db.Tx(ctx, func(tx *store.Tx) error {
-		session, err := tx.Session(ctx, id)
-		if err != nil {
-			return err
-		}
-		var added bool
-		if prompt, added, err = s.enqueue(ctx, tx, id, req); err != nil || !added {
-			return err
-		}
-		if session.State == core.SessionArchived {
-			return core.E("session.prompt", core.Conflict, nil, "session %s is archived", id).WithHint("start a new session with `drydock run`")
-		}
-		return s.goOn(ctx, tx, session, req.Author, "")
+		prompt, err = s.promptIn(ctx, tx, id, req)
+		return err
 	})
 	if err != nil {
 		return core.Prompt{}, err
 	}
 	s.wake()
 	return prompt, nil
+}
+
+// PromptIn is Prompt inside the caller's transaction; wake is to be called when
+// it is stored.
+func (s *Service) PromptIn(ctx context.Context, tx *store.Tx, id core.SessionID, req core.NewPrompt) (prompt core.Prompt, wake func(), err error) {
+	if err := checkPrompt(&req); err != nil {
+		return prompt, nil, err
+	}
+	prompt, err = s.promptIn(ctx, tx, id, req)
+	return prompt, s.wake, err
+}
+
+func (s *Service) promptIn(ctx context.Context, tx *store.Tx, id core.SessionID, req core.NewPrompt) (core.Prompt, error) {
+	session, err := tx.Session(ctx, id)
+	if err != nil {
+		return core.Prompt{}, err
+	}
+	prompt, added, err := s.enqueue(ctx, tx, id, req)
+	if err != nil || !added {
+		return prompt, err
+	}
+	if session.State == core.SessionArchived {
+		return prompt, core.E("session.prompt", core.Conflict, nil, "session %s is archived", id).WithHint("start a new session with `drydock run`")
+	}
+	return prompt, s.goOn(ctx, tx, session, req.Author, "")
 }
 
 // enqueue adds a prompt to a queue and tells of it, unless a client sends it

@@ -113,16 +113,14 @@ func New(deps Deps, opts Options) (*Service, error) {
 	}, nil
 }
 
-// Get finds a session. The reason of one that waits for a runner tells its
-// place.
+// Get finds a session and says how it stands. The reason of one that waits for
+// a runner tells its place.
 func (s *Service) Get(ctx context.Context, id core.SessionID) (core.Session, error) {
 	session, err := s.db.Session(ctx, id)
 	if err != nil {
 		return session, err
 	}
-	list := []core.Session{session}
-	err = s.tellPlaces(ctx, list)
-	return list[0], err
+	return s.ShowOne(ctx, session)
 }
 
 // List pages through sessions, newest first; see Get.
@@ -131,7 +129,7 @@ func (s *Service) List(ctx context.Context, f core.SessionFilter, p core.Page) (
 	if err != nil {
 		return nil, "", err
 	}
-	return list, next, s.tellPlaces(ctx, list)
+	return list, next, s.Show(ctx, s.db.Reader, list)
 }
 
 // Prompts lists a session's prompts in the order of its queue.

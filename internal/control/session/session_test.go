@@ -28,7 +28,12 @@ func TestCreateAnswersBeforeAnythingStarts(t *testing.T) {
 		ID: s.ID, Environment: env.ID, Title: "fix the cart", State: core.SessionQueued, Reason: "waits for a runner: place 1 of 1", Owner: alice,
 		Blueprint: "code-change", Agent: "builtin", Base: "main", Created: s.Created, Updated: s.Updated,
 	}
-	if diff := cmp.Diff(want, d.get(s.ID)); diff != "" {
+	got := d.get(s.ID)
+	if got.View == nil || got.View.Word != core.ViewQueued || got.View.Position != 1 {
+		t.Errorf("view %+v", got.View)
+	}
+	got.View = nil
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if p.State != core.PromptQueued || p.Position != 1 || p.Session != s.ID {

@@ -24,55 +24,102 @@ func (s *Service) Stop(ctx context.Context, id core.SessionID, by core.Author, r
 	said := because("stopped by "+nameOf(by), firstLine(reason, 300))
 	dead := false
 	err = s.db.Tx(ctx, func(tx *store.Tx) error {
-		dead = false
-		if session, err = tx.Session(ctx, id); err != nil {
-			return err
-		}
-		switch session.State {
-		case core.SessionStopping:
-			return nil
-		case core.SessionIdle, core.SessionFailed, core.SessionArchived:
-			if session.Held {
-				return nil
-			}
-			return core.E("session.stop", core.Conflict, nil, "session %s is %s: there is nothing to stop", id, session.State)
-		}
-		prompt, err := tx.RunningPrompt(ctx, id)
-		if core.Is(err, core.NotFound) {
-			session, err = s.hold(ctx, tx, id, by, said)
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		session, err = s.setSession(ctx, tx, id, by.Handle, core.SessionStopping, said, func(s *core.Session) { s.Held = true })
-		if err != nil {
-			return err
-		}
-		free, err := tx.LeaseFree(ctx, store.LeaseOfSession(id), s.opts.Instance, time.Now())
-		if err != nil || !free || s.local(id) != nil {
-			return err
-		}
-		dead = true
-		fence, err := tx.Seize(ctx, store.LeaseOfSession(id), s.opts.Instance, time.Now(), s.opts.Lease)
-		if err != nil {
-			return err
-		}
-		if err := s.endStopped(ctx, tx, prompt, fence); err != nil {
-			return err
-		}
-		session, err = tx.Session(ctx, id)
+		session, dead, err = s.stopTx(ctx, tx, id, by, said)
 		return err
 	})
 	if err != nil {
 		return core.Session{}, err
 	}
+	s.stopped(ctx, session, dead)
+	return session, nil
+}
+
+// stopTx is Stop in the caller's transaction. dead says that nobody is left
+// who would end what the run has outside.
+func (s *Service) stopTx(ctx context.Context, tx *store.Tx, id core.SessionID, by core.Author, said string) (session core.Session, dead bool, err error) {
+	if session, err = tx.Session(ctx, id); err != nil {
+		return session, false, err
+	}
+	switch session.State {
+	case core.SessionStopping:
+		return session, false, nil
+	case core.SessionIdle, core.SessionFailed, core.SessionArchived:
+		if session.Held {
+			return session, false, nil
+		}
+		return session, false, core.E("session.stop", core.Conflict, nil, "session %s is %s: there is nothing to stop", id, session.State)
+	}
+	prompt, err := tx.RunningPrompt(ctx, id)
+	if core.Is(err, core.NotFound) {
+		session, err = s.hold(ctx, tx, id, by, said)
+		return session, false, err
+	}
+	if err != nil {
+		return session, false, err
+	}
+	session, err = s.setSession(ctx, tx, id, by.Handle, core.SessionStopping, said, func(s *core.Session) { s.Held = true })
+	if err != nil {
+		return session, false, err
+	}
+	free, err := tx.LeaseFree(ctx, store.LeaseOfSession(id), s.opts.Instance, time.Now())
+	if err != nil || !free || s.local(id) != nil {
+		return session, false, err
+	}
+	fence, err := tx.Seize(ctx, store.LeaseOfSession(id), s.opts.Instance, time.Now(), s.opts.Lease)
+	if err != nil {
+		return session, false, err
+	}
+	if err := s.endStopped(ctx, tx, prompt, fence); err != nil {
+		return session, false, err
+	}
+	session, err = tx.Session(ctx, id)
+	return session, true, err
+}
+
+// stopped tells the runner of a session that a stop was stored.
+func (s *Service) stopped(ctx context.Context, session core.Session, dead bool) {
 	if dead {
-		s.kill(ctx, id) // nobody else will
-	} else if r := s.local(id); r != nil && session.State == core.SessionStopping {
+		s.kill(ctx, session.ID) // nobody else will
+	} else if r := s.local(session.ID); r != nil && session.State == core.SessionStopping {
 		r.cancel(ErrStopped)
 	}
 	s.wake()
+}
+
+// Now makes a queued prompt the next one and stops what runs, if anything
+// does; the queue goes on by itself when that has ended. All of it is stored,
+// or nothing.
+func (s *Service) Now(ctx context.Context, id core.PromptID, by core.Author) (session core.Session, err error) {
+	dead := false
+	err = s.queued(ctx, id, "put first", func(tx *store.Tx, p core.Prompt) error {
+		if p, err = tx.MovePrompt(ctx, id, 1); err != nil {
+			return err
+		}
+		err := s.tell(ctx, tx, p.Session, "", by.Handle, core.EventPromptState,
+			core.PromptData{Prompt: id, Author: p.Author, State: p.State, Reason: "to be done now, " + nameOf(by) + " said so"})
+		if err != nil {
+			return err
+		}
+		if session, err = tx.Session(ctx, p.Session); err != nil {
+			return err
+		}
+		if _, err := tx.RunningPrompt(ctx, p.Session); err == nil {
+			if session, dead, err = s.stopTx(ctx, tx, p.Session, by, "stopped by "+nameOf(by)+", for another prompt"); err != nil {
+				return err
+			}
+		} else if !core.Is(err, core.NotFound) {
+			return err
+		}
+		if err := s.goOn(ctx, tx, session, by, ""); err != nil {
+			return err
+		}
+		session, err = tx.Session(ctx, p.Session)
+		return err
+	})
+	if err != nil {
+		return core.Session{}, err
+	}
+	s.stopped(ctx, session, dead)
 	return session, nil
 }
 

@@ -370,3 +370,60 @@ func TestShutdownLeavesTheRunForTheNextStart(t *testing.T) {
 		t.Errorf("jobs %+v, runs %+v, %v", jobs, runs, err)
 	}
 }
+
+func TestAPromptIsDoneNow(t *testing.T) {
+	e := &engine{do: func(ctx context.Context, job session.Job) (session.Ending, error) {
+		if job.Prompt.Text == "one" {
+			return untilCancelled(ctx, job)
+		}
+		return session.Ending{RunState: core.RunDone}, nil
+	}}
+	d := newDaemon(t, path(t), e, session.Options{})
+	addEnvironment(t, d.db, "shop")
+	s, first := d.create(alice, "one")
+	d.prompt(s.ID, alice, "two")
+	urgent := d.prompt(s.ID, alice, "three")
+	d.start()
+	d.wait(s.ID, core.SessionRunning)
+	if _, err := d.Now(t.Context(), first.ID, bob); !core.Is(err, core.Conflict) {
+		t.Errorf("a prompt that runs already: %v", err)
+	}
+	if _, err := d.Now(t.Context(), urgent.ID, bob); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.waitUntil(s.ID, func(s core.Session) bool { return s.State == core.SessionIdle }); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, job := range e.seen() {
+		order = append(order, job.Prompt.Text)
+	}
+	if diff := cmp.Diff([]string{"one", "three", "two"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"one stopped", "three done", "two done"}, d.states(s.ID)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAHeldQueueGoesOnWithWhatIsDoneNow(t *testing.T) {
+	e := &engine{}
+	d := newDaemon(t, path(t), e, session.Options{})
+	addEnvironment(t, d.db, "shop")
+	s, _ := d.create(alice, "one")
+	two := d.prompt(s.ID, alice, "two")
+	if _, err := d.Stop(t.Context(), s.ID, bob, ""); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Now(t.Context(), two.ID, bob)
+	if err != nil || got.Held || got.State != core.SessionQueued {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	d.start()
+	if _, err := d.waitUntil(s.ID, func(s core.Session) bool { return s.State == core.SessionIdle }); err != nil {
+		t.Fatal(err)
+	}
+	if jobs := e.seen(); len(jobs) != 2 || jobs[0].Prompt.Text != "two" {
+		t.Errorf("jobs %+v", jobs)
+	}
+}

@@ -205,15 +205,16 @@ func (s *Service) Queue(ctx context.Context) (waiting, running int, err error) {
 // tellPlaces puts into the reason of sessions that wait for a runner what they
 // wait for and where they stand. It is worked out whenever somebody looks, and
 // stored nowhere: a place changes with everybody else's.
-func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
+func (s *Service) tellPlaces(ctx context.Context, list []core.Session) (map[core.SessionID]int, error) {
 	s.tellWaits(list)
 	if !slices.ContainsFunc(list, func(v core.Session) bool { return mayWait(v.State) && s.local(v.ID) == nil }) {
-		return nil
+		return nil, nil
 	}
 	turns, err := s.turns(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	places := map[core.SessionID]int{}
 	place := make(map[core.SessionID]int, len(turns))
 	for i, t := range turns {
 		place[t.Session] = i
@@ -226,6 +227,7 @@ func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
 			continue
 		}
 		t := turns[at]
+		places[v.ID] = at + 1
 		what, why := "a runner", ""
 		switch {
 		case t.bound != "":
@@ -251,7 +253,7 @@ func (s *Service) tellPlaces(ctx context.Context, list []core.Session) error {
 		}
 		list[i].Reason = placeTold(v.Reason, what, told, why)
 	}
-	return nil
+	return places, nil
 }
 
 // tellWaits puts into the reason of sessions that run here that a sandbox of

@@ -153,6 +153,16 @@ func (s *Service) Diff(ctx context.Context, id core.ChangeID, opts forge.DiffOpt
 	return s.forge.Diff(ctx, id, opts)
 }
 
+// Span tells between which commits a change lies.
+func (s *Service) Span(ctx context.Context, id core.ChangeID) (forge.Span, error) {
+	return s.forge.Span(ctx, id)
+}
+
+// Rights says what somebody may do with a change as it stands.
+func (s *Service) Rights(ctx context.Context, id core.ChangeID, who core.Author) (forge.Rights, error) {
+	return s.forge.Rights(ctx, id, who)
+}
+
 // Comments lists those of a change, oldest first.
 func (s *Service) Comments(ctx context.Context, id core.ChangeID) ([]core.Comment, error) {
 	return s.forge.Comments(ctx, id)

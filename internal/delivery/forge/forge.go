@@ -60,6 +60,11 @@ type Forge interface {
 	Commits(ctx context.Context, id core.ChangeID) ([]Commit, error)
 	Diff(ctx context.Context, id core.ChangeID, opts DiffOptions) (Diff, error)
 
+	// Span tells between which commits a change lies, and where git finds them.
+	Span(ctx context.Context, id core.ChangeID) (Span, error)
+	// Rights says what somebody may do with a change as it stands.
+	Rights(ctx context.Context, id core.ChangeID, who core.Author) (Rights, error)
+
 	// Comment writes one. The same key writes once.
 	Comment(ctx context.Context, c NewComment) (core.Comment, error)
 	Comments(ctx context.Context, id core.ChangeID) ([]core.Comment, error)
@@ -156,6 +161,21 @@ type Commit struct {
 	Message string      `json:"message"`
 	Author  core.Author `json:"author"` // without handle
 	Time    time.Time   `json:"time"`
+}
+
+// Span is a change between commits of a bare repository on this host.
+type Span struct {
+	Change core.Change
+	Base   string // where the branch left its base
+	Tip    string // of the base, before the change was merged; never holds the change's commits
+	Dir    string
+}
+
+// Rights are what somebody may do; a word is the reason why not.
+type Rights struct {
+	Author  bool // a prompt, a commit or a push of the change is theirs
+	Approve string
+	Merge   string
 }
 
 // DiffOptions narrow a diff.

@@ -194,17 +194,29 @@ func (m *Mirror) ChangedFiles(ctx context.Context, a, b string) ([]ChangedFile, 
 	return parseChanges(out)
 }
 
-// parseChanges reads the output of diff-tree -z --raw --numstat: first all raw
-// records, then all counts.
 func parseChanges(out []byte) ([]ChangedFile, error) {
-	bad := func(what string) ([]ChangedFile, error) {
+	list, err := parseCompared(out)
+	if err != nil {
+		return nil, err
+	}
+	var files []ChangedFile
+	for _, f := range list {
+		files = append(files, f.ChangedFile)
+	}
+	return files, nil
+}
+
+// parseCompared reads the output of diff-tree -z --raw --numstat: first all raw
+// records, then all counts.
+func parseCompared(out []byte) ([]Compared, error) {
+	bad := func(what string) ([]Compared, error) {
 		return nil, core.E("mirror.changes", core.Internal, nil, "git's list of changed files cannot be read: %s", what)
 	}
 	fields := strings.Split(string(out), "\x00")
 	if fields[len(fields)-1] == "" {
 		fields = fields[:len(fields)-1]
 	}
-	var files []ChangedFile
+	var files []Compared
 	byPath := map[string]int{}
 	next := func() (string, bool) {
 		if len(fields) == 0 {
@@ -224,7 +236,10 @@ func parseChanges(out []byte) ([]ChangedFile, error) {
 		if !ok || path == "" {
 			return bad("raw record without path")
 		}
-		f := ChangedFile{Path: path, Status: ChangeStatus(parts[4][:1]), OldMode: parts[0], NewMode: parts[1]}
+		f := Compared{
+			ChangedFile: ChangedFile{Path: path, Status: ChangeStatus(parts[4][:1]), OldMode: parts[0], NewMode: parts[1]},
+			OldBlob:     object(parts[2]), NewBlob: object(parts[3]),
+		}
 		if f.Status == Renamed || f.Status == Copied {
 			f.OldPath = path
 			if f.Path, ok = next(); !ok || f.Path == "" {

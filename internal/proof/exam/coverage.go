@@ -204,6 +204,7 @@ func (c *Coverage) add(file *gitdiff.File, p *cover.Profile) {
 		return
 	}
 	var unrun []int
+	one := FileCoverage{Path: file.NewName}
 	for _, frag := range file.TextFragments {
 		line := int(frag.NewPosition)
 		for _, l := range frag.Lines {
@@ -211,9 +212,9 @@ func (c *Coverage) add(file *gitdiff.File, p *cover.Profile) {
 				continue
 			}
 			if code, ran := covered(p, line); code {
-				c.Changed++
+				one.Changed++
 				if ran {
-					c.Covered++
+					one.Covered++
 				} else {
 					unrun = append(unrun, line)
 				}
@@ -222,6 +223,11 @@ func (c *Coverage) add(file *gitdiff.File, p *cover.Profile) {
 		}
 	}
 	c.Unrun = append(c.Unrun, spans(file.NewName, unrun)...)
+	c.Changed += one.Changed
+	c.Covered += one.Covered
+	if one.Changed > 0 {
+		c.Files = append(c.Files, one)
+	}
 }
 
 func covered(p *cover.Profile, line int) (code, ran bool) {

@@ -185,6 +185,15 @@ type Coverage struct {
 	Unrun    []string `json:"unrun,omitempty"`   // "file.go:10-14"
 	NoData   []string `json:"no_data,omitempty"` // changed code files the profile does not mention
 	Empty    bool     `json:"empty,omitempty"`   // the profile shows nothing run although cases passed
+	// Files counts the same for each file.
+	Files []FileCoverage `json:"files,omitempty"`
+}
+
+// FileCoverage is the part of one file.
+type FileCoverage struct {
+	Path    string `json:"path"`
+	Changed int    `json:"changed"`
+	Covered int    `json:"covered"`
 }
 
 // Acknowledgement is a named person's word that findings are meant.

@@ -71,6 +71,10 @@ var (
 		`^\.github/(issue_template|pull_request_template|funding)|(^|/)\.(gitignore|gitattributes|mailmap|editorconfig)$`)
 )
 
+// RoleOf says what a path is by its name alone, with the usual recipe; what is
+// in the file can make it another.
+func RoleOf(p string) Role { return classify(p, "drydock.yaml") }
+
 // classify says what a path is. Content can make it a harness file: see
 // harnessContent.
 func classify(p, recipe string) Role {

@@ -406,6 +406,66 @@ type CreatedToken struct {
 	Secret string `json:"secret"`
 }
 
+// ReadEvent is an event as it is read. Long texts in its data may be cut.
+type ReadEvent struct {
+	core.Event
+	Cut map[string]CutText `json:"cut,omitempty" doc:"texts of data that are only a beginning, by path (output, input.content); an empty path: the whole data was too long and is {}"`
+}
+
+// CutText is what is left out of a long text: it begins where the text in data
+// ends, and ends where Tail begins.
+type CutText struct {
+	Size int    `json:"size" doc:"bytes of the whole"`
+	Tail string `json:"tail,omitempty"`
+}
+
+// Wants is what a browser's stream is to bring.
+type Wants struct {
+	Inbox    bool             `json:"inbox,omitempty" doc:"rows and counts of the inbox"`
+	Sessions map[string]int64 `json:"sessions,omitempty" doc:"sessions whose events are wanted, each with the number to go on after; at most 8. One that is followed already goes on where it is"`
+}
+
+// Hello is the first message of a stream.
+type Hello struct {
+	Stream  string           `json:"stream" doc:"for PUT /streams/{id}"`
+	Version string           `json:"version"`
+	Web     string           `json:"web" doc:"digest of the page that this daemon serves"`
+	Time    time.Time        `json:"time"`
+	Wants   map[string]int64 `json:"sessions" doc:"sessions that are followed, and after which number"`
+}
+
+// Reset says that a stream has left a session: the page takes a new snapshot
+// of it and asks for the events after that.
+type Reset struct {
+	Session core.SessionID `json:"session"`
+	Reason  string         `json:"reason"`
+	Seq     int64          `json:"seq" doc:"number of its newest event"`
+}
+
+// Presence tells who looks at a session now.
+type Presence struct {
+	Session core.SessionID `json:"session"`
+	People  []Present      `json:"people" nullable:"false"`
+}
+
+// Present is one person who looks.
+type Present struct {
+	User   core.Author `json:"user"`
+	Typing bool        `json:"typing,omitempty"`
+}
+
+// Here says that somebody looks at a session. It is forgotten after 45 s.
+type Here struct {
+	Client string `json:"client" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9_-]+$" doc:"the tab's own id"`
+	Typing bool   `json:"typing,omitempty"`
+	Left   bool   `json:"left,omitempty" doc:"does not look any more"`
+}
+
+// MarkRead says how far a person has read.
+type MarkRead struct {
+	Seq int64 `json:"seq" minimum:"0" doc:"number of the last event that was shown"`
+}
+
 // Login signs a browser in.
 type Login struct {
 	Secret string `json:"secret" minLength:"1" maxLength:"200" doc:"a token, or a one-use code"`

@@ -61,7 +61,7 @@ func (a *app) completeSessions(cmd *cobra.Command, args []string, _ string) ([]c
 		l, err := c.Sessions(ctx, client.SessionQuery{}, client.Page{Limit: 100})
 		out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest session")}
 		for _, s := range l.Items {
-			out = append(out, cobra.CompletionWithDesc(string(s.ID), string(s.State)+" "+cleanTitle(s.Title)))
+			out = append(out, cobra.CompletionWithDesc(string(s.ID), word(s)+" "+cleanTitle(s.Title)))
 		}
 		return out, err
 	})

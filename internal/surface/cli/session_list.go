@@ -62,12 +62,20 @@ func (a *app) sessionList(ctx context.Context, c *client.Client, o sessionListOp
 		return cell
 	}
 	return list(a, items, `No sessions. Start one with: drydock run -e ENV "TASK"`, t, func(s core.Session) []string {
-		row := []string{string(s.ID), string(s.State), names(s.Environment), s.Title, s.Owner.Handle, cost(s), a.ago(s.Updated)}
+		row := []string{string(s.ID), word(s), names(s.Environment), s.Title, s.Owner.Handle, cost(s), a.ago(s.Updated)}
 		if waits {
 			row = append(row, waitsFor(s))
 		}
 		return row
 	})
+}
+
+// word is how a session stands: the word that the page shows too.
+func word(s core.Session) string {
+	if s.View == nil {
+		return string(s.State)
+	}
+	return render.Words(string(s.View.Word))
 }
 
 // waitsFor is what a queued session waits for, and its place.

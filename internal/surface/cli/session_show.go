@@ -78,9 +78,12 @@ func (a *app) sessionPairs(ctx context.Context, c *client.Client, s core.Session
 			change = fmt.Sprintf("#%d %s (%s, %s)", d.Change.Number, d.Change.Title, d.Change.State, first(d.Change.Verdict, "no verdict"))
 		}
 	}
-	state := string(s.State)
-	if s.Reason != "" {
-		state += " (" + s.Reason + ")"
+	state, reason, next := word(s), s.Reason, ""
+	if s.View != nil {
+		reason, next = s.View.Reason, s.View.Action
+	}
+	if reason != "" {
+		state += " (" + reason + ")"
 	}
 	budget := ""
 	if s.Budget.Money > 0 {
@@ -97,7 +100,7 @@ func (a *app) sessionPairs(ctx context.Context, c *client.Client, s core.Session
 		spent = fmt.Sprintf("%s in %s", render.Cost(s.Cost), render.Count(int(s.Usage.Calls), "model call"))
 	}
 	return a.pairs(
-		[2]string{"session", string(s.ID)}, [2]string{"title", s.Title}, [2]string{"state", state},
+		[2]string{"session", string(s.ID)}, [2]string{"title", s.Title}, [2]string{"state", state}, [2]string{"next", next},
 		[2]string{"environment", names(s.Environment)}, [2]string{"owner", render.Person(s.Owner)},
 		[2]string{"blueprint", s.Blueprint}, [2]string{"agent", s.Agent}, [2]string{"model", s.Model},
 		[2]string{"selection", string(s.Selection)}, [2]string{"base", s.Base}, [2]string{"branch", s.Branch}, [2]string{"head", render.Short(s.Head)},

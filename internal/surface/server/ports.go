@@ -21,6 +21,7 @@ type Deps struct {
 
 	Visitors     Visitors
 	Sessions     Sessions
+	Overview     Overview
 	Prompts      Prompts
 	Steering     Steering
 	Selections   Selections
@@ -35,6 +36,8 @@ type Deps struct {
 	Capacity     Capacity
 	Changes      Changes
 	Review       Review
+	Reading      Reading
+	Discussion   Discussion
 	Approvals    Approvals
 	Evidence     Evidence
 	Blobs        Blobs
@@ -87,12 +90,29 @@ type Sessions interface {
 	Attempts(ctx context.Context, id core.RunID) ([]core.Attempt, error)
 }
 
+// Overview answers what the page shows at once.
+type Overview interface {
+	Inbox(ctx context.Context, f core.InboxFilter, limit int) (core.Inbox, error)
+	InboxPart(ctx context.Context, section core.InboxSection, f core.InboxFilter, p core.Page) (core.InboxPart, error)
+	// InboxRows are single sessions as a person's inbox shows them; those that
+	// are not there are left out.
+	InboxRows(ctx context.Context, person string, ids []core.SessionID) ([]core.InboxRow, error)
+	InboxCounts(ctx context.Context, person string) (core.InboxCounts, error)
+	// Page is a session as it is shown to a person when it opens.
+	Page(ctx context.Context, by core.Author, id core.SessionID) (core.SessionPage, error)
+	Search(ctx context.Context, id core.SessionID, query, cursor string, limit int) (core.Found, error)
+	MarkRead(ctx context.Context, by core.Author, id core.SessionID, seq int64) (core.Read, error)
+	MarkUnread(ctx context.Context, by core.Author, id core.SessionID) (core.Read, error)
+}
+
 // Prompts is the way in for work. What Create and Prompt answered is stored.
 type Prompts interface {
 	Create(ctx context.Context, req core.NewSession) (core.Session, core.Prompt, error)
 	Prompt(ctx context.Context, id core.SessionID, req core.NewPrompt) (core.Prompt, error)
 	EditPrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, text string, by core.Author) (core.Prompt, error)
 	RemovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) error
+	// PromptNow stops what runs, and then runs this one.
+	PromptNow(ctx context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error)
 	MovePrompt(ctx context.Context, id core.SessionID, prompt core.PromptID, position int, by core.Author) error
 }
 
@@ -152,7 +172,19 @@ type Chunk struct {
 // ends; deltas come with number 0.
 type Events interface {
 	Read(ctx context.Context, subject string, after int64, limit int) ([]core.Event, error)
+	ReadBefore(ctx context.Context, subject string, before int64, limit int) ([]core.Event, error)
+	One(ctx context.Context, subject string, seq int64) (core.Event, error)
+	Last(ctx context.Context, subject string) (int64, error)
 	Follow(ctx context.Context, subject string, after int64) iter.Seq2[core.Event, error]
+	Watch() Watch
+}
+
+// Watch tells which sessions got events since Take was called last; Wake
+// delivers when there are any. It never holds a writer up.
+type Watch interface {
+	Wake() <-chan struct{}
+	Take() []string
+	Close()
 }
 
 // BuildRequest asks for a build.
@@ -220,6 +252,36 @@ type Review interface {
 	Merge(ctx context.Context, id core.ChangeID, by core.Author, method, head string) (core.Change, error)
 	Close(ctx context.Context, id core.ChangeID, by core.Author, reason string) (core.Change, error)
 	Reopen(ctx context.Context, id core.ChangeID, by core.Author) (core.Change, error)
+}
+
+// Reading is what people need to read a change. What somebody has viewed and
+// seen is their own.
+type Reading interface {
+	Files(ctx context.Context, id core.ChangeID, by core.Author, r core.DiffRange) (core.ChangeDiff, error)
+	Patches(ctx context.Context, id core.ChangeID, by core.Author, req core.PatchRequest) (core.Patches, error)
+	Search(ctx context.Context, id core.ChangeID, by core.Author, r core.DiffRange, query string) (core.DiffHits, error)
+	SetViewed(ctx context.Context, id core.ChangeID, by core.Author, mark core.ViewedMark) error
+	SetSeen(ctx context.Context, id core.ChangeID, by core.Author, head string) error
+
+	// Page is all that is shown at once; Cases are those of one check, kept ones
+	// too.
+	Page(ctx context.Context, id core.ChangeID, by core.Author, allCases bool) (core.ChangePage, error)
+	Cases(ctx context.Context, id core.ChangeID, check, class string, page core.Page) (core.PageCases, error)
+}
+
+// Discussion is what people say about a change. Drafts are their author's;
+// Send makes comments of all of them, and one prompt when they are for the
+// agent.
+type Discussion interface {
+	Threads(ctx context.Context, id core.ChangeID, by core.Author) ([]core.Thread, error)
+	Resolve(ctx context.Context, id core.ThreadID, by core.Author, resolved bool) (core.Thread, error)
+	Reply(ctx context.Context, id core.ThreadID, by core.Author, body, clientID string) (core.Comment, error)
+	Notes(ctx context.Context, id core.ChangeID, by core.Author) ([]core.Note, error)
+	Write(ctx context.Context, id core.ChangeID, by core.Author, anchor core.Anchor, body, clientID string) (core.Note, error)
+	Rewrite(ctx context.Context, id core.ChangeID, note core.NoteID, by core.Author, body string) (core.Note, error)
+	Discard(ctx context.Context, id core.ChangeID, note core.NoteID, by core.Author) error
+	Send(ctx context.Context, id core.ChangeID, by core.Author, req core.Sending) (core.SentNotes, error)
+	HandBack(ctx context.Context, id core.ChangeID, by core.Author, note, clientID string) (core.Prompt, error)
 }
 
 // ApprovalFilter narrows a list of approvals.

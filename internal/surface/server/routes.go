@@ -12,6 +12,9 @@ func (s *Server) routes() {
 	s.miscRoutes()
 	s.loginRoutes()
 	s.sessionRoutes()
+	s.inboxRoutes()
+	s.pageRoutes()
+	s.liveRoutes()
 	s.promptRoutes()
 	s.selectionRoutes()
 	s.streamRoutes()
@@ -20,6 +23,8 @@ func (s *Server) routes() {
 	s.snapshotRoutes()
 	s.changeRoutes()
 	s.reviewRoutes()
+	s.readingRoutes()
+	s.discussionRoutes()
 	s.evidenceRoutes()
 }
 

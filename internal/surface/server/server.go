@@ -21,6 +21,7 @@ type Options struct {
 	Version   string        // of the program, told to clients
 	Timeout   time.Duration // of one plain request; default 60 s
 	Heartbeat time.Duration // between comments of an idle stream; default 15 s
+	Patience  time.Duration // for a browser's stream that takes nothing; default 10 s
 	Grace     time.Duration // for requests under way when Serve ends; default 10 s
 	MaxDiff   int           // bytes of a diff; default 4 MiB
 
@@ -39,6 +40,7 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.Timeout, time.Minute)
 	def(&o.Heartbeat, 15*time.Second)
+	def(&o.Patience, 10*time.Second)
 	def(&o.Grace, 10*time.Second)
 	if o.MaxDiff <= 0 {
 		o.MaxDiff = 4 << 20
@@ -61,6 +63,7 @@ type Server struct {
 	page    Page
 	hosts   hosts
 	tries   tries
+	live    live
 	closing chan struct{} // closed when Serve ends: every stream ends
 	close   func()
 }

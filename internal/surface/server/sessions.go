@@ -247,6 +247,13 @@ func (s *Server) queueRoutes() {
 				return nil, d.Prompts.RemovePrompt(ctx, id, prompt, by)
 			})
 		})
+	register(s, route{id: "prompt-now", method: "POST", path: "/sessions/{id}/prompts/{prompt}/now", tag: tag, have: have, summary: "Stop what runs, and then run this queued prompt"},
+		func(ctx context.Context, by core.Author, in *PromptIn) (*out[core.Session], error) {
+			return withPrompt(*in, func(id core.SessionID, prompt core.PromptID) (*out[core.Session], error) {
+				v, err := d.Prompts.PromptNow(ctx, id, prompt, by)
+				return ok(v), err
+			})
+		})
 	register(s, route{id: "move-prompt", method: "POST", path: "/sessions/{id}/prompts/{prompt}/move", tag: tag, status: 204, have: have, summary: "Move a queued prompt within the queue"},
 		func(ctx context.Context, by core.Author, in *struct {
 			PromptIn

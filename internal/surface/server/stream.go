@@ -20,6 +20,8 @@ import (
 type eventsIn struct {
 	IDIn
 	After       int64  `query:"after" minimum:"0" doc:"events after this number"`
+	Before      int64  `query:"before" minimum:"1" doc:"the last events before this number; only with follow=false"`
+	Bodies      string `query:"bodies" enum:"whole,short" doc:"short: long texts are cut to beginning and end"`
 	Follow      bool   `query:"follow" default:"true" doc:"false: one page of JSON instead of a stream"`
 	Limit       int    `query:"limit" minimum:"1" maximum:"500" doc:"of a page"`
 	LastEventID string `header:"Last-Event-ID" doc:"as after; wins"`
@@ -41,7 +43,7 @@ func (s *Server) streamRoutes() {
 	schemas := s.api.OpenAPI().Components.Schemas
 	content := map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: "string", Description: "id: the sequence number (absent on deltas), event: the kind, data: an Event; comments keep the connection alive"}},
-		"application/json":  {Schema: schemas.Schema(reflect.TypeFor[api.List[core.Event]](), true, "")},
+		"application/json":  {Schema: schemas.Schema(reflect.TypeFor[api.List[api.ReadEvent]](), true, "")},
 	}
 	register(s, route{id: "session-events", method: "GET", path: "/sessions/{id}/events", tag: "events", stream: true, content: content, have: d.Events != nil && d.Sessions != nil, summary: "Events of a session, as a stream that can be resumed"},
 		func(ctx context.Context, _ core.Author, in *eventsIn) (*huma.StreamResponse, error) {
@@ -75,15 +77,16 @@ func (s *Server) events(ctx context.Context, subject string, in *eventsIn) (*hum
 	if err != nil {
 		return nil, err
 	}
+	if in.Follow && in.Before > 0 {
+		return nil, core.E("server.events", core.Invalid, nil, "nobody can follow what is before event %d", in.Before).WithHint("add follow=false")
+	}
+	if in.Before > 0 && after > 0 {
+		return nil, core.E("server.events", core.Invalid, nil, "after and before are given both")
+	}
 	if !in.Follow {
-		limit := core.Page{Limit: in.Limit}.Size()
-		items, err := s.deps.Events.Read(ctx, subject, after, limit)
+		page, err := s.eventPage(ctx, subject, after, in)
 		if err != nil {
 			return nil, err
-		}
-		page := api.List[core.Event]{Items: notNil(items)}
-		if len(items) >= limit {
-			page.Next = strconv.FormatInt(items[len(items)-1].Seq, 10)
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) {
 			hctx.SetHeader("Content-Type", "application/json")
@@ -92,7 +95,7 @@ func (s *Server) events(ctx context.Context, subject string, in *eventsIn) (*hum
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		_, w := humago.Unwrap(hctx)
-		s.follow(ctx, newStream(w), subject, after)
+		s.follow(ctx, newStream(w), subject, after, in.Bodies == "short")
 	}}, nil
 }
 
@@ -122,7 +125,7 @@ type followed struct {
 
 // follow sends what comes until the client or the server goes away. One
 // goroutine reads the log; it ends with ctx, and follow waits for it.
-func (s *Server) follow(ctx context.Context, st *stream, subject string, after int64) {
+func (s *Server) follow(ctx context.Context, st *stream, subject string, after int64, short bool) {
 	ctx, cancel := s.whileOpen(ctx)
 	ch := make(chan followed, 256)
 	go func() {
@@ -160,11 +163,15 @@ func (s *Server) follow(ctx context.Context, st *stream, subject string, after i
 				}
 				return
 			}
-			st.event(f.ev)
+			st.read(bodies(f.ev, short))
 			if len(ch) == 0 {
 				st.flush()
 			}
 		case <-beat.C:
+			if err := s.stillKnown(ctx); err != nil {
+				st.fail(s.problem(ctx, "events", err))
+				return
+			}
 			st.comment("beat")
 			st.flush()
 		}
@@ -172,6 +179,19 @@ func (s *Server) follow(ctx context.Context, st *stream, subject string, after i
 			return
 		}
 	}
+}
+
+// stillKnown is the error of a person whose token or sign-in has ended since
+// their stream began.
+func (s *Server) stillKnown(ctx context.Context) error {
+	r := requestOf(ctx)
+	if r == nil {
+		return nil
+	}
+	if _, err := s.who(bearerOrCookie, r); core.Is(err, core.Unauthorized) {
+		return err
+	}
+	return nil
 }
 
 func (s *Server) rerun(ctx context.Context, by core.Author, in *IDIn) (*huma.StreamResponse, error) {
@@ -247,10 +267,12 @@ type stream struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	err error
+	// patience is for a reader that takes nothing; default 30 s.
+	patience time.Duration
 }
 
 func newStream(w http.ResponseWriter) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w)}
+	return &stream{w: w, rc: http.NewResponseController(w), patience: 30 * time.Second}
 }
 
 func (s *stream) start() {
@@ -264,7 +286,7 @@ func (s *stream) start() {
 
 func (s *stream) write(text string) {
 	if s.err == nil {
-		_ = s.rc.SetWriteDeadline(time.Now().Add(30 * time.Second))
+		_ = s.rc.SetWriteDeadline(time.Now().Add(s.patience))
 		_, s.err = s.w.Write([]byte(text))
 	}
 }
@@ -277,7 +299,9 @@ func (s *stream) flush() {
 
 func (s *stream) comment(text string) { s.write(": " + text + "\n\n") }
 
-func (s *stream) event(ev core.Event) {
+func (s *stream) event(ev core.Event) { s.read(api.ReadEvent{Event: ev}) }
+
+func (s *stream) read(ev api.ReadEvent) {
 	id := ""
 	if ev.Seq > 0 {
 		id = strconv.FormatInt(ev.Seq, 10)

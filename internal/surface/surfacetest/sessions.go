@@ -154,7 +154,7 @@ func (s sessions) Get(_ context.Context, id core.SessionID) (core.Session, error
 	if err != nil {
 		return core.Session{}, err
 	}
-	return *ses, nil
+	return s.w.viewed(*ses), nil
 }
 
 func (s sessions) List(_ context.Context, f core.SessionFilter, p core.Page) ([]core.Session, string, error) {
@@ -165,7 +165,7 @@ func (s sessions) List(_ context.Context, f core.SessionFilter, p core.Page) ([]
 		if (f.State == "" || f.State == ses.State) && (f.Environment == "" || f.Environment == ses.Environment) &&
 			(f.Owner == "" || f.Owner == ses.Owner.Handle) && strings.Contains(ses.Title, f.Text) &&
 			(f.Archived || ses.State != core.SessionArchived) {
-			all = append(all, ses)
+			all = append(all, s.w.viewed(ses))
 		}
 	}
 	return page(all, p)
@@ -266,6 +266,22 @@ func (s sessions) MovePrompt(_ context.Context, id core.SessionID, prompt core.P
 		p.Position = int64(position)
 	}
 	return err
+}
+
+func (s sessions) PromptNow(_ context.Context, id core.SessionID, prompt core.PromptID, by core.Author) (core.Session, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if _, err := s.queued(id, prompt); err != nil {
+		return core.Session{}, err
+	}
+	if stop := s.w.stops[id]; stop != nil {
+		stop(fmt.Errorf("stopped by %s, for another prompt", by.Handle))
+	}
+	ses, err := s.w.session(id)
+	if err != nil {
+		return core.Session{}, err
+	}
+	return s.w.viewed(*ses), nil
 }
 
 func (s sessions) Stop(_ context.Context, id core.SessionID, by core.Author, reason string) error {

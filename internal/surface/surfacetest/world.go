@@ -63,10 +63,12 @@ type World struct {
 	selections []core.Selection
 	users      map[string]core.Author
 	browsers   map[string]string // handle by secret
+	read       map[string]int64  // marks, by person and session
 	evidence   map[core.EvidenceID][]byte
 	blobs      map[string][]byte
 	logs       map[string][]core.Event
 	wake       chan struct{} // closed and replaced at every new event
+	watches    map[*watch]bool
 	stops      map[core.SessionID]context.CancelCauseFunc
 	clientIDs  map[string]core.PromptID
 
@@ -80,7 +82,7 @@ func New(t testing.TB) *World {
 	w := &World{
 		now: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), ids: map[string]int{}, logs: map[string][]core.Event{},
 		tokens: map[string]api.CreatedToken{}, users: map[string]core.Author{"alice": alice, "bob": bob},
-		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, wake: make(chan struct{}),
+		evidence: map[core.EvidenceID][]byte{}, blobs: map[string][]byte{}, browsers: map[string]string{}, read: map[string]int64{}, watches: map[*watch]bool{}, wake: make(chan struct{}),
 		stops: map[core.SessionID]context.CancelCauseFunc{}, clientIDs: map[string]core.PromptID{},
 	}
 	w.Script = Play
@@ -107,7 +109,7 @@ func (w *World) Close() {
 // Deps are the world as the server wants it.
 func (w *World) Deps() server.Deps {
 	return server.Deps{
-		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Visitors: visitors{w}, Sessions: sessions{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
+		Log: slog.New(slog.DiscardHandler), Tokens: tokens{w}, Visitors: visitors{w}, Sessions: sessions{w}, Overview: overview{w}, Prompts: sessions{w}, Steering: sessions{w}, Selections: selections{w},
 		Workspaces: sessions{w}, Terminals: sessions{w}, Events: w, Environments: environments{w}, Snapshots: snapshots{w},
 		Sandboxes: sandboxes{w}, Capacity: sandboxes{w}, Changes: changes{w}, Review: changes{w}, Approvals: changes{w},
 		Evidence: evidence{w}, Blobs: evidence{w}, Usage: evidence{w}, Backup: evidence{w}, Previews: previews{w},
@@ -176,6 +178,13 @@ func (w *World) emit(subject string, d time.Duration, ev core.Event) core.Event 
 	if ev.Kind != core.EventDelta {
 		ev.Seq = int64(len(w.logs[subject]) + 1)
 		w.logs[subject] = append(w.logs[subject], ev)
+		for watch := range w.watches {
+			watch.dirty[subject] = true
+			select {
+			case watch.wake <- struct{}{}:
+			default:
+			}
+		}
 	}
 	close(w.wake)
 	w.wake = make(chan struct{})
@@ -192,6 +201,65 @@ func (w *World) Read(_ context.Context, subject string, after int64, limit int) 
 	}
 	log = log[after:]
 	return append([]core.Event(nil), log[:min(limit, len(log))]...), nil
+}
+
+// ReadBefore is server.Events.
+func (w *World) ReadBefore(_ context.Context, subject string, before int64, limit int) ([]core.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	log := w.logs[subject]
+	log = log[:min(max(before-1, 0), int64(len(log)))]
+	return append([]core.Event(nil), log[max(0, len(log)-limit):]...), nil
+}
+
+// One is server.Events.
+func (w *World) One(_ context.Context, subject string, seq int64) (core.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seq < 1 || seq > int64(len(w.logs[subject])) {
+		return core.Event{}, core.E("event", core.NotFound, nil, "event %d of %s does not exist", seq, subject)
+	}
+	return w.logs[subject][seq-1], nil
+}
+
+// Last is server.Events.
+func (w *World) Last(_ context.Context, subject string) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.logs[subject])), nil
+}
+
+type watch struct {
+	w     *World
+	wake  chan struct{}
+	dirty map[string]bool
+}
+
+// Watch is server.Events.
+func (w *World) Watch() server.Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := &watch{w: w, wake: make(chan struct{}, 1), dirty: map[string]bool{}}
+	w.watches[v] = true
+	return v
+}
+
+func (v *watch) Wake() <-chan struct{} { return v.wake }
+
+func (v *watch) Take() (out []string) {
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	for id := range v.dirty {
+		out = append(out, id)
+	}
+	clear(v.dirty)
+	return out
+}
+
+func (v *watch) Close() {
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	delete(v.w.watches, v)
 }
 
 // Follow is server.Events.

@@ -205,6 +205,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/checks/{check}/cases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Cases of one check, kept ones too */
+        get: operations["change-cases"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/close": {
         parameters: {
             query?: never;
@@ -256,6 +273,93 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Comments that you are writing */
+        get: operations["list-change-drafts"];
+        put?: never;
+        /** Keep a comment that you are writing; nobody else sees it */
+        post: operations["create-change-draft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/drafts/{draft}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Throw a draft of yours away */
+        delete: operations["remove-change-draft"];
+        options?: never;
+        head?: never;
+        /** Change a draft of yours */
+        patch: operations["edit-change-draft"];
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/drafts/send": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make comments of all your drafts; for the agent they are one prompt */
+        post: operations["send-change-drafts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Files that differ, in reading order */
+        get: operations["change-files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/hand-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give a change back to the agent, as a prompt */
+        post: operations["hand-back"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/merge": {
         parameters: {
             query?: never;
@@ -273,6 +377,40 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Everything that the page of a change shows at once */
+        get: operations["change-page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/patches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Patches of many files, one object a line */
+        get: operations["change-patches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/changes/{id}/reopen": {
         parameters: {
             query?: never;
@@ -284,6 +422,74 @@ export type paths = {
         put?: never;
         /** Open a closed change again */
         post: operations["reopen-change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Search the lines of a change's patches */
+        get: operations["change-search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/seen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Remember the head that you have looked at */
+        put: operations["mark-seen"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was said about a change, where it stands now, and your drafts */
+        get: operations["change-threads"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/changes/{id}/viewed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Mark a file as looked at, by you; the mark belongs to its content */
+        put: operations["mark-viewed"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -472,6 +678,40 @@ export type paths = {
         put?: never;
         /** Run a proof again; events, then one event named result */
         post: operations["rerun-evidence"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What needs you, what runs, and the rest: the first page of each */
+        get: operations["inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/{section}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One page of a section of the inbox */
+        get: operations["inbox-section"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -719,6 +959,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/events/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One event of a session, whole */
+        get: operations["session-event"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/file": {
         parameters: {
             query?: never;
@@ -770,6 +1027,23 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A session as a page opens it: state, outline of its log, queue, change, people; go on with the events after seq */
+        get: operations["session-page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/ports": {
         parameters: {
             query?: never;
@@ -780,6 +1054,23 @@ export type paths = {
         /** Ports of a session: those that its recipe declares, and those that something listens on */
         get: operations["list-ports"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/presence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Say that you look at a session; forgotten after 45 seconds */
+        put: operations["presence"];
         post?: never;
         delete?: never;
         options?: never;
@@ -857,6 +1148,41 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{id}/prompts/{prompt}/now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop what runs, and then run this queued prompt */
+        post: operations["prompt-now"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** You have read a session up to a number; the mark only goes forward */
+        put: operations["mark-read"];
+        post?: never;
+        /** The session is unread for you again */
+        delete: operations["mark-unread"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{id}/runs": {
         parameters: {
             query?: never;
@@ -866,6 +1192,23 @@ export type paths = {
         };
         /** Runs of a session */
         get: operations["list-runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events of a session that have words in one of their texts, newest first */
+        get: operations["search-session"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1011,6 +1354,74 @@ export type paths = {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Everything that one browser shows, as one stream that can be resumed */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/streams/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Change what a stream brings, without a new connection */
+        put: operations["change-stream"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/threads/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Resolve a thread, or open it again */
+        put: operations["set-thread"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/threads/{id}/comments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer in a thread */
+        post: operations["reply-thread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -1084,6 +1495,27 @@ export type paths = {
 export type webhooks = Record<string, never>;
 export type components = {
     schemas: {
+        Anchor: {
+            base?: string;
+            /** Format: int64 */
+            end_line?: number;
+            head: string;
+            hunk?: string;
+            /** Format: int64 */
+            line?: number;
+            path?: string;
+            raw?: string;
+            /** @enum {string} */
+            side?: "old" | "new";
+        };
+        AnchorNow: {
+            /** Format: int64 */
+            end_line?: number;
+            /** Format: int64 */
+            line: number;
+            path?: string;
+            raw?: string;
+        };
         Answer: {
             note?: string;
         };
@@ -1266,11 +1698,56 @@ export type components = {
             head: string;
             note?: string;
         };
+        ChangeBrief: {
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            files: number;
+            id: string;
+            /** Format: int64 */
+            number: number;
+            /** Format: int64 */
+            removed: number;
+            state: string;
+            verdict?: string;
+        };
         ChangeDetail: {
             approvals: components["schemas"]["ChangeApproval"][];
             change: components["schemas"]["Change"];
             comments: components["schemas"]["Comment"][];
             commits: components["schemas"]["Commit"][];
+        };
+        ChangeDiff: {
+            /** Format: int64 */
+            added: number;
+            base: string;
+            /** Format: int64 */
+            count: number;
+            digest: string;
+            from: string;
+            groups: components["schemas"]["DiffGroup"][];
+            interdiff?: boolean;
+            items: components["schemas"]["DiffFile"][];
+            /** Format: int64 */
+            more?: number;
+            /** Format: int64 */
+            removed: number;
+            to: string;
+        };
+        ChangePage: {
+            actions: string[];
+            approvals: components["schemas"]["ChangeApproval"][];
+            change: components["schemas"]["Change"];
+            checks: components["schemas"]["PageCheck"][];
+            commits: components["schemas"]["PageCommit"][];
+            environment?: components["schemas"]["PageEnvironment"];
+            files: components["schemas"]["PageFiles"];
+            me: components["schemas"]["PageMe"];
+            meaning: components["schemas"]["PageMeaning"][];
+            pictures: components["schemas"]["PagePicture"][];
+            session?: components["schemas"]["PageSession"];
+            threads: components["schemas"]["PageThreads"];
+            verdict: components["schemas"]["PageVerdict"];
         };
         Collected: {
             /**
@@ -1305,6 +1782,7 @@ export type components = {
             line?: number;
             path?: string;
             prompt?: string;
+            thread?: string;
         };
         Commit: {
             author: string;
@@ -1410,6 +1888,14 @@ export type components = {
             label?: string;
             name?: string;
         };
+        CutText: {
+            /**
+             * Format: int64
+             * @description bytes of the whole
+             */
+            size: number;
+            tail?: string;
+        };
         Diff: {
             base?: string;
             /** @description true when it was longer than the daemon sends */
@@ -1421,6 +1907,59 @@ export type components = {
             is: string;
             was: string;
             where: string;
+        };
+        DiffFile: {
+            /** Format: int64 */
+            added: number;
+            base_moved?: boolean;
+            changed_since_viewed?: boolean;
+            coverage?: components["schemas"]["LineCoverage"];
+            /** Format: int64 */
+            group: number;
+            /** @enum {string} */
+            kind: "text" | "binary" | "symlink" | "submodule" | "large";
+            mode_new?: string;
+            mode_old?: string;
+            /** Format: int64 */
+            n: number;
+            new_blob?: string;
+            old_blob?: string;
+            old_path?: string;
+            old_raw?: string;
+            path: string;
+            raw?: string;
+            /** Format: int64 */
+            removed: number;
+            /** @enum {string} */
+            role: "source" | "test" | "ci" | "lock" | "rules" | "protected" | "generated" | "vendor" | "docs";
+            /** Format: int64 */
+            size: number;
+            /** @enum {string} */
+            status: "added" | "modified" | "deleted" | "renamed" | "copied" | "type" | "mode";
+            viewed: boolean;
+            why?: string;
+        };
+        DiffGroup: {
+            files: number[];
+            /** @enum {string} */
+            mode: "first" | "read" | "skim";
+            name: string;
+            why: string;
+        };
+        DiffHit: {
+            /** Format: int64 */
+            line: number;
+            /** Format: int64 */
+            n: number;
+            /** @enum {string} */
+            side: "old" | "new";
+            text: string;
+        };
+        DiffHits: {
+            capped?: boolean;
+            items: components["schemas"]["DiffHit"][];
+            /** Format: int64 */
+            total: number;
         };
         Draft: {
             environment: string;
@@ -1444,6 +1983,10 @@ export type components = {
             source: string;
             /** Format: date-time */
             updated: string;
+        };
+        EnvironmentBrief: {
+            id: string;
+            name: string;
         };
         Error: {
             /**
@@ -1476,6 +2019,12 @@ export type components = {
             digest: string;
             id: string;
             manifest: unknown;
+        };
+        EvidenceBrief: {
+            /** Format: date-time */
+            created: string;
+            id: string;
+            verdict: string;
         };
         ExecEnd: {
             error?: components["schemas"]["Error"];
@@ -1538,6 +2087,18 @@ export type components = {
             /** @description queued in each of them */
             prompt?: string;
         };
+        Found: {
+            /** @description there are more than were counted */
+            capped?: boolean;
+            hits: components["schemas"]["Hit"][];
+            /** @description cursor of the next page */
+            next?: string;
+            /**
+             * Format: int64
+             * @description events that match; only with the first page
+             */
+            total?: number;
+        };
         Freshness: {
             build?: string;
             /** Format: date-time */
@@ -1565,6 +2126,93 @@ export type components = {
             stale_since?: string;
             state: string;
             why?: string;
+        };
+        HandBack: {
+            /** @description the client's own id: a retry with it is not a second prompt */
+            client_id?: string;
+            note: string;
+        };
+        Hello: {
+            /** @description sessions that are followed, and after which number */
+            sessions: {
+                [key: string]: number;
+            };
+            /** @description for PUT /streams/{id} */
+            stream: string;
+            /** Format: date-time */
+            time: string;
+            version: string;
+            /** @description digest of the page that this daemon serves */
+            web: string;
+        };
+        Here: {
+            /** @description the tab's own id */
+            client: string;
+            /** @description does not look any more */
+            left?: boolean;
+            typing?: boolean;
+        };
+        Hit: {
+            kind: string;
+            /** Format: int64 */
+            seq: number;
+            /** @description the words with what is around them */
+            snippet: string;
+            /** Format: date-time */
+            time: string;
+            /** @description prompt whose turn it is in */
+            turn?: string;
+        };
+        Inbox: {
+            needs: components["schemas"]["InboxPart"];
+            recent: components["schemas"]["InboxPart"];
+            running: components["schemas"]["InboxPart"];
+        };
+        InboxCounts: {
+            /** Format: int64 */
+            needs: number;
+            /** Format: int64 */
+            running: number;
+        };
+        InboxPart: {
+            /**
+             * Format: int64
+             * @description of the whole section
+             */
+            count: number;
+            items: components["schemas"]["InboxRow"][];
+            /** @description cursor of the next page of GET /inbox/{section} */
+            next?: string;
+        };
+        InboxRow: {
+            change?: components["schemas"]["ChangeBrief"];
+            /**
+             * Format: int64
+             * @description time in runs, up to now
+             */
+            elapsed_ns: number;
+            environment_name: string;
+            /** @description session it was forked from */
+            parent?: string;
+            /**
+             * Format: int64
+             * @description the person's read mark
+             */
+            read: number;
+            /** @description the time goes on */
+            running: boolean;
+            /**
+             * @description where it belongs now; left out when archived
+             * @enum {string}
+             */
+            section?: "needs" | "running" | "recent";
+            /**
+             * Format: int64
+             * @description number of its newest event
+             */
+            seq: number;
+            session: components["schemas"]["Session"];
+            unread: boolean;
         };
         Kept: {
             /** @description who needs its files */
@@ -1607,6 +2255,12 @@ export type components = {
             /** Format: int64 */
             pids?: number;
         };
+        LineCoverage: {
+            /** Format: int64 */
+            hit: number;
+            /** Format: int64 */
+            of: number;
+        };
         ListApproval: {
             items: components["schemas"]["Approval"][];
             /** @description cursor of the next page */
@@ -1632,18 +2286,28 @@ export type components = {
             /** @description cursor of the next page */
             next?: string;
         };
-        ListEvent: {
-            items: components["schemas"]["Event"][];
-            /** @description cursor of the next page */
-            next?: string;
-        };
         ListFileInfo: {
             items: components["schemas"]["FileInfo"][];
             /** @description cursor of the next page */
             next?: string;
         };
+        ListNote: {
+            items: components["schemas"]["Note"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListPageCase: {
+            items: components["schemas"]["PageCase"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
         ListPrompt: {
             items: components["schemas"]["Prompt"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
+        ListReadEvent: {
+            items: components["schemas"]["ReadEvent"][];
             /** @description cursor of the next page */
             next?: string;
         };
@@ -1672,6 +2336,11 @@ export type components = {
             /** @description cursor of the next page */
             next?: string;
         };
+        ListThread: {
+            items: components["schemas"]["Thread"][];
+            /** @description cursor of the next page */
+            next?: string;
+        };
         ListToken: {
             items: components["schemas"]["Token"][];
             /** @description cursor of the next page */
@@ -1688,6 +2357,24 @@ export type components = {
             expires: string;
             /** @description of the page, where the configuration names one */
             url?: string;
+        };
+        MarkRead: {
+            /**
+             * Format: int64
+             * @description number of the last event that was shown
+             */
+            seq: number;
+        };
+        MarkSeen: {
+            head: string;
+        };
+        MarkViewed: {
+            /** @description new_blob of the list of files; empty for a deleted file */
+            blob?: string;
+            path: string;
+            /** @description of the list of files, where there is one */
+            raw?: string;
+            viewed: boolean;
         };
         MemoryImage: {
             /** Format: int64 */
@@ -1717,11 +2404,303 @@ export type components = {
              */
             position: number;
         };
+        Note: {
+            anchor: components["schemas"]["Anchor"];
+            body: string;
+            change: string;
+            client_id?: string;
+            /** Format: date-time */
+            created: string;
+            id: string;
+            /** Format: date-time */
+            updated: string;
+        };
         OpenPreview: {
             /** @description also a port that the recipe does not declare */
             any?: boolean;
             /** Format: int64 */
             port: number;
+        };
+        OutlineAnswer: {
+            /** @description its first 400 characters */
+            head: string;
+            /** Format: int64 */
+            seq: number;
+        };
+        OutlineMark: {
+            /** @enum {string} */
+            kind: "question" | "approval" | "denied" | "error" | "warning" | "verdict" | "change" | "picture";
+            /** Format: int64 */
+            seq: number;
+        };
+        OutlineNode: {
+            /** Format: int64 */
+            duration_ns?: number;
+            node: string;
+            /**
+             * Format: int64
+             * @description of the attempt, from 1
+             */
+            number: number;
+            result?: string;
+            /**
+             * Format: int64
+             * @description of its node.started
+             */
+            seq: number;
+            /** Format: date-time */
+            started: string;
+            /**
+             * @description cut: the run ended in it
+             * @enum {string}
+             */
+            state: "running" | "done" | "cut";
+            title: string;
+        };
+        OutlineTurn: {
+            /** @description newest text of the agent */
+            answer?: components["schemas"]["OutlineAnswer"];
+            author: components["schemas"]["Author"];
+            /** Format: int64 */
+            cost_microusd: number;
+            /** @description a model without a price was used */
+            cost_unknown?: boolean;
+            /**
+             * Format: int64
+             * @description calls of tools that failed
+             */
+            errors: number;
+            /**
+             * Format: int64
+             * @description changed against the base, when it committed
+             */
+            files: number;
+            /** Format: date-time */
+            finished?: string;
+            /** Format: int64 */
+            first_seq: number;
+            /** Format: int64 */
+            last_seq: number;
+            marks: components["schemas"]["OutlineMark"][];
+            /**
+             * Format: int64
+             * @description marks that were too many
+             */
+            marks_left_out?: number;
+            nodes: components["schemas"]["OutlineNode"][];
+            prompt: string;
+            run?: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            /** @description its first 400 characters */
+            text: string;
+            /**
+             * Format: int64
+             * @description calls
+             */
+            tools: number;
+        };
+        PageAt: {
+            digest: string;
+            /** Format: int64 */
+            line: number;
+        };
+        PageBudget: {
+            /** Format: int64 */
+            active_ns: number;
+            /**
+             * Format: int64
+             * @description left out: no bound
+             */
+            money_microusd?: number;
+            /** Format: int64 */
+            spent_microusd: number;
+            /** @description a model without a price was used */
+            spent_unknown?: boolean;
+            /**
+             * Format: int64
+             * @description left out: no bound
+             */
+            wall_clock_ns?: number;
+        };
+        PageCase: {
+            at?: components["schemas"]["PageAt"];
+            cells: {
+                [key: string]: string;
+            };
+            /** @enum {string} */
+            class: "fixed" | "broken" | "still_red" | "new" | "gone" | "flaky" | "changed" | "skipped" | "still_skipped" | "kept";
+            id: string;
+            message?: string;
+            name: string;
+            note?: string;
+            suite?: string;
+            weak?: boolean;
+        };
+        PageCell: {
+            cached?: boolean;
+            /** Format: int64 */
+            duration_ns: number;
+            /** Format: int64 */
+            exit_code: number;
+            /** Format: int64 */
+            failed: number;
+            log?: components["schemas"]["PageFile"];
+            /** Format: int64 */
+            passed: number;
+            /** @enum {string} */
+            result: "green" | "red" | "died" | "timed_out";
+            /** Format: int64 */
+            skipped: number;
+        };
+        PageCheck: {
+            cases: components["schemas"]["PageCase"][];
+            cells: {
+                [key: string]: components["schemas"]["PageCell"];
+            };
+            check: string;
+            counts: {
+                [key: string]: number;
+            };
+            /** Format: int64 */
+            kept: number;
+            /** Format: int64 */
+            more?: number;
+            optional?: boolean;
+        };
+        PageCommit: {
+            author: string;
+            id: string;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+        };
+        PageDifference: {
+            digest?: string;
+            /** Format: double */
+            noise: number;
+            /** Format: double */
+            share: number;
+        };
+        PageEnvironment: {
+            id: string;
+            name: string;
+        };
+        PageFile: {
+            digest: string;
+            /** Format: int64 */
+            size: number;
+        };
+        PageFiles: {
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            count: number;
+            digest: string;
+            /** Format: int64 */
+            removed: number;
+        };
+        PageImage: {
+            digest: string;
+            /** Format: int64 */
+            height: number;
+            /** Format: int64 */
+            width: number;
+        };
+        PageMe: {
+            approved: boolean;
+            author_of_prompt: boolean;
+            may_approve: boolean;
+            may_merge: boolean;
+            seen?: components["schemas"]["SeenMark"];
+            why_not?: string;
+            why_not_merge?: string;
+        };
+        PageMeaning: {
+            kind: string;
+            /** Format: int64 */
+            line?: number;
+            new?: string;
+            old?: string;
+            path?: string;
+            /** @enum {string} */
+            risk: "note" | "look" | "stop";
+            text: string;
+        };
+        PagePicture: {
+            after?: components["schemas"]["PageImage"];
+            before?: components["schemas"]["PageImage"];
+            difference?: components["schemas"]["PageDifference"];
+            name: string;
+            /** @enum {string} */
+            status: "same" | "changed" | "new" | "gone" | "not_taken";
+            viewport?: string;
+            why?: string;
+        };
+        PagePrompt: {
+            author: components["schemas"]["Author"];
+            client_id?: string;
+            /** Format: date-time */
+            created: string;
+            /** @description the text is only its first 4000 characters */
+            cut?: boolean;
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            /** Format: int64 */
+            position: number;
+            run?: string;
+            session: string;
+            source: string;
+            /** Format: date-time */
+            started?: string;
+            state: string;
+            text: string;
+        };
+        PageRun: {
+            /** Format: date-time */
+            created: string;
+            failure?: components["schemas"]["Failure"];
+            /** Format: date-time */
+            finished?: string;
+            id: string;
+            outcome?: string;
+            prompt: string;
+            state: string;
+            verdict?: string;
+        };
+        PageSession: {
+            id: string;
+            state: string;
+            title: string;
+        };
+        PageSnapshot: {
+            /** Format: int64 */
+            age_ns?: number;
+            commit?: string;
+            /** @description why it was not started the best way */
+            fallback?: string;
+            id: string;
+            /** @description memory or files */
+            started_from: string;
+        };
+        PageThreads: {
+            /** Format: int64 */
+            drafts: number;
+            /** Format: int64 */
+            open: number;
+        };
+        PageVerdict: {
+            code?: string;
+            evidence?: string;
+            head?: string;
+            missing?: boolean;
+            not_shown: string[];
+            reasons: string[];
+            stale: boolean;
+            verdict?: string;
         };
         Phase: {
             cached?: boolean;
@@ -1732,6 +2711,22 @@ export type components = {
         };
         Pick: {
             session: string;
+        };
+        PlaceOf: {
+            /** Format: int64 */
+            end_line?: number;
+            /** @description commit that was looked at; default the head */
+            head?: string;
+            /** Format: int64 */
+            line?: number;
+            path?: string;
+            /** @description of the list of files, where there is one */
+            raw?: string;
+            /**
+             * @description default new
+             * @enum {string}
+             */
+            side?: "old" | "new";
         };
         Port: {
             declared: boolean;
@@ -1747,6 +2742,14 @@ export type components = {
             /** @description a sandbox runs; otherwise nothing listens */
             awake: boolean;
             items: components["schemas"]["Port"][] | null;
+        };
+        Presence: {
+            people: components["schemas"]["Present"][];
+            session: string;
+        };
+        Present: {
+            typing?: boolean;
+            user: components["schemas"]["Author"];
         };
         Preview: {
             declared: boolean;
@@ -1835,6 +2838,28 @@ export type components = {
             /** @description send the builds of runsc and drydock-init that the memory image is bound to */
             with_runtime?: boolean;
         };
+        Read: {
+            /** Format: int64 */
+            seq: number;
+            session: string;
+        };
+        ReadEvent: {
+            actor?: string;
+            attempt?: string;
+            /** @description texts of data that are only a beginning, by path (output, input.content); an empty path: the whole data was too long and is {} */
+            cut?: {
+                [key: string]: components["schemas"]["CutText"];
+            };
+            data: unknown;
+            kind: string;
+            node?: string;
+            run?: string;
+            /** Format: int64 */
+            seq: number;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+        };
         Reason: {
             reason?: string;
         };
@@ -1844,11 +2869,28 @@ export type components = {
             file: string;
             text: string;
         };
+        ReplyTo: {
+            body: string;
+            /** @description the client's own id: a retry with it is not a second comment */
+            client_id?: string;
+        };
         Rerun: {
             differences?: components["schemas"]["Difference"][] | null;
             reason?: string;
             /** @description same, differs, cannot */
             result: string;
+        };
+        Reset: {
+            reason: string;
+            /**
+             * Format: int64
+             * @description number of its newest event
+             */
+            seq: number;
+            session: string;
+        };
+        RewriteNote: {
+            body: string;
         };
         Rollback: {
             /** @description of an earlier build of the environment */
@@ -1912,6 +2954,11 @@ export type components = {
             snapshot?: string;
             state: string;
         };
+        SeenMark: {
+            /** Format: date-time */
+            at: string;
+            head: string;
+        };
         Selection: {
             base: string;
             base_commit: string;
@@ -1936,6 +2983,21 @@ export type components = {
         SelectionDetail: {
             candidates: components["schemas"]["Candidate"][];
             selection: components["schemas"]["Selection"];
+        };
+        SendNotes: {
+            /** @description the same one again answers with what the first sent */
+            client_id: string;
+            /** @description stands above them, and is a comment of its own */
+            note?: string;
+            /**
+             * @description agent: they become one prompt of yours
+             * @enum {string}
+             */
+            to: "agent" | "people";
+        };
+        SentNotes: {
+            comments: components["schemas"]["Comment"][];
+            prompt?: components["schemas"]["Prompt"];
         };
         Session: {
             /** Format: int64 */
@@ -1967,7 +3029,57 @@ export type components = {
             /** Format: date-time */
             updated: string;
             usage: components["schemas"]["Usage"];
+            view?: components["schemas"]["View"];
             wait?: string;
+        };
+        SessionPage: {
+            budget: components["schemas"]["PageBudget"];
+            /** @description without its body */
+            change?: components["schemas"]["Change"];
+            change_brief?: components["schemas"]["ChangeBrief"];
+            /** @description forked from this one, at most 100 */
+            children: components["schemas"]["Session"][];
+            /**
+             * Format: int64
+             * @description turns before those
+             */
+            earlier?: number;
+            /**
+             * Format: int64
+             * @description time in runs, up to now
+             */
+            elapsed_ns: number;
+            environment: components["schemas"]["EnvironmentBrief"];
+            /** @description newest */
+            evidence?: components["schemas"]["EvidenceBrief"];
+            /** @description the newest turns, oldest first */
+            outline: components["schemas"]["OutlineTurn"][];
+            parent?: string;
+            /** @description the owner, and who wrote in it */
+            people: components["schemas"]["Author"][];
+            /** @description that are queued, in order */
+            prompts: components["schemas"]["PagePrompt"][];
+            /**
+             * Format: int64
+             * @description the person's read mark
+             */
+            read: number;
+            /** @description the time goes on */
+            running: boolean;
+            /** @description of the turns in the outline */
+            runs: components["schemas"]["PageRun"][];
+            /**
+             * Format: int64
+             * @description number of the newest event: go on with the events after it
+             */
+            seq: number;
+            session: components["schemas"]["Session"];
+            /** @description that its sandbox was started from last */
+            snapshot?: components["schemas"]["PageSnapshot"];
+        };
+        SetThread: {
+            /** @enum {string} */
+            state: "resolved" | "open";
         };
         Size: {
             /** Format: int32 */
@@ -2007,6 +3119,24 @@ export type components = {
             state: string;
             /** @description who needs its files */
             users: string[];
+        };
+        Thread: {
+            anchor: components["schemas"]["Anchor"];
+            answered?: components["schemas"]["ThreadAnswer"];
+            comments: components["schemas"]["Comment"][];
+            id: string;
+            lost?: boolean;
+            now?: components["schemas"]["AnchorNow"];
+            prompt?: string;
+            /** Format: date-time */
+            resolved?: string;
+            resolved_by?: string;
+            /** @enum {string} */
+            state: "draft" | "sent" | "answered" | "resolved";
+        };
+        ThreadAnswer: {
+            commit: string;
+            patch?: string;
         };
         Token: {
             /** Format: date-time */
@@ -2091,6 +3221,43 @@ export type components = {
             damage?: string;
             name: string;
         };
+        View: {
+            /** @description what a person can do next; may be empty */
+            action: string;
+            /**
+             * Format: int64
+             * @description at that step, from 1
+             */
+            attempt?: number;
+            /**
+             * @description shape that goes with the word
+             * @enum {string}
+             */
+            glyph: "ring" | "ring_quarter" | "ring_half" | "ring_dashed" | "diamond" | "bars" | "square" | "check" | "check_open" | "cross" | "bubble" | "hand" | "merge";
+            /** @description title of the step it is at */
+            node?: string;
+            /**
+             * Format: int64
+             * @description of a queued one, from 1
+             */
+            position?: number;
+            /** @description one sentence for people */
+            reason: string;
+            /**
+             * @description what kind of word it is; chooses the colour
+             * @enum {string}
+             */
+            role: "idle" | "run" | "ask" | "ok" | "unp" | "bad";
+            /**
+             * @description asleep: suspended with its memory, wakes in a moment; left out where there is none
+             * @enum {string}
+             */
+            sandbox?: "awake" | "asleep";
+            /** Format: date-time */
+            since: string;
+            /** @enum {string} */
+            word: "draft" | "queued" | "starting" | "working" | "needs_you" | "paused" | "stopping" | "stopped" | "proven" | "unproven" | "broken" | "answered" | "handed_over" | "merged" | "closed" | "lost";
+        };
         WaitingSandbox: {
             for: string;
             /** @description identifier of the session, run or build */
@@ -2099,9 +3266,23 @@ export type components = {
             /** Format: date-time */
             since: string;
         };
+        Wants: {
+            /** @description rows and counts of the inbox */
+            inbox?: boolean;
+            /** @description sessions whose events are wanted, each with the number to go on after; at most 8. One that is followed already goes on where it is */
+            sessions?: {
+                [key: string]: number;
+            };
+        };
         Who: {
             user: components["schemas"]["Author"];
             version: string;
+        };
+        WriteNote: {
+            anchor: components["schemas"]["PlaceOf"];
+            body: string;
+            /** @description the client's own id: a retry with it is not a second draft */
+            client_id?: string;
         };
     };
     responses: never;
@@ -2347,6 +3528,10 @@ export interface operations {
             query?: {
                 /** @description events after this number */
                 after?: number;
+                /** @description the last events before this number; only with follow=false */
+                before?: number;
+                /** @description short: long texts are cut to beginning and end */
+                bodies?: "whole" | "short";
                 /** @description false: one page of JSON instead of a stream */
                 follow?: boolean;
                 /** @description of a page */
@@ -2369,7 +3554,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListEvent"];
+                    "application/json": components["schemas"]["ListReadEvent"];
                     "text/event-stream": string;
                 };
             };
@@ -2516,6 +3701,44 @@ export interface operations {
             };
         };
     };
+    "change-cases": {
+        parameters: {
+            query?: {
+                class?: "fixed" | "broken" | "still_red" | "new" | "gone" | "flaky" | "changed" | "skipped" | "still_skipped" | "kept";
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                check: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPageCase"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "close-change": {
         parameters: {
             query?: never;
@@ -2617,6 +3840,244 @@ export interface operations {
             };
         };
     };
+    "list-change-drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListNote"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "create-change-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WriteNote"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Note"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "remove-change-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "edit-change-draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RewriteNote"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Note"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "send-change-drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SendNotes"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentNotes"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-files": {
+        parameters: {
+            query?: {
+                /** @description base, head, seen (what you last looked at), or a commit; default base */
+                from?: string;
+                /** @description the same; default head */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangeDiff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "hand-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HandBack"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "merge-change": {
         parameters: {
             query?: never;
@@ -2652,6 +4113,85 @@ export interface operations {
             };
         };
     };
+    "change-page": {
+        parameters: {
+            query?: {
+                /** @description all: also cases that were green before and after */
+                cases?: "all";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangePage"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-patches": {
+        parameters: {
+            query?: {
+                /** @description lines around a change */
+                context?: number;
+                /** @description of the list of files that the numbers are from: a conflict when it is another by now */
+                digest?: string;
+                /** @description numbers of the list of files: 1,2,5-9; default all. At most 200 files and 8 MiB are answered; the last object says what is next */
+                files?: string;
+                /** @description base, head, seen (what you last looked at), or a commit; default base */
+                from?: string;
+                /** @description the same; default head */
+                to?: string;
+                /** @description of one file: up to 16 MiB instead of 512 KiB */
+                whole?: boolean;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "reopen-change": {
         parameters: {
             query?: never;
@@ -2671,6 +4211,140 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Change"];
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-search": {
+        parameters: {
+            query: {
+                /** @description base, head, seen (what you last looked at), or a commit; default base */
+                from?: string;
+                q: string;
+                /** @description the same; default head */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiffHits"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-seen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkSeen"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListThread"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-viewed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkViewed"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
@@ -3053,6 +4727,86 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    inbox: {
+        parameters: {
+            query?: {
+                /** @description name or identifier */
+                environment?: string;
+                /** @description rows of each section; default 50 */
+                limit?: number;
+                /** @description only own sessions, or ones you wrote in */
+                mine?: boolean;
+                /** @description in the title */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inbox"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "inbox-section": {
+        parameters: {
+            query?: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description name or identifier */
+                environment?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                /** @description only own sessions, or ones you wrote in */
+                mine?: boolean;
+                /** @description in the title */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                section: "needs" | "running" | "recent";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxPart"];
                 };
             };
             /** @description Error */
@@ -3591,6 +5345,10 @@ export interface operations {
             query?: {
                 /** @description events after this number */
                 after?: number;
+                /** @description the last events before this number; only with follow=false */
+                before?: number;
+                /** @description short: long texts are cut to beginning and end */
+                bodies?: "whole" | "short";
                 /** @description false: one page of JSON instead of a stream */
                 follow?: boolean;
                 /** @description of a page */
@@ -3613,8 +5371,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListEvent"];
+                    "application/json": components["schemas"]["ListReadEvent"];
                     "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "session-event": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadEvent"];
                 };
             };
             /** @description Error */
@@ -3731,6 +5521,37 @@ export interface operations {
             };
         };
     };
+    "session-page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionPage"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "list-ports": {
         parameters: {
             query?: never;
@@ -3750,6 +5571,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Ports"];
                 };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    presence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Here"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
@@ -3963,6 +5817,104 @@ export interface operations {
             };
         };
     };
+    "prompt-now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                prompt: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkRead"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Read"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "mark-unread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Read"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     "list-runs": {
         parameters: {
             query?: never;
@@ -3981,6 +5933,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListRun"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "search-session": {
+        parameters: {
+            query: {
+                /** @description next of the page before */
+                cursor?: string;
+                /** @description entries in the answer; default 50 */
+                limit?: number;
+                q: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Found"];
                 };
             };
             /** @description Error */
@@ -4270,6 +6259,146 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description rows and counts of the inbox */
+                inbox?: boolean;
+                /** @description events of these sessions after these numbers: ses_...:17,ses_...:4; at most 8 */
+                sessions?: string;
+            };
+            header?: {
+                /** @description id of the last message: wins over sessions */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "change-stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Wants"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "set-thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetThread"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    "reply-thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplyTo"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comment"];
                 };
             };
             /** @description Error */

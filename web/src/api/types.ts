@@ -5,7 +5,7 @@ type Schemas = components['schemas'];
 
 export type Author = Schemas['Author'];
 export type Who = Schemas['Who'];
-export type Session = Schemas['Session'] & { view?: View };
+export type Session = Omit<Schemas['Session'], 'view'> & { view?: View };
 export type Environment = Schemas['Environment'];
 export type Draft = Schemas['Draft'];
 export type CreateSession = Schemas['CreateSession'];

@@ -304,12 +304,9 @@ func (f *Forge) span(ctx context.Context, id core.ChangeID) (c core.Change, r *r
 	if r, err = f.repo(ctx, c.Repository); err != nil {
 		return c, nil, "", err
 	}
-	if c.State == core.ChangeMerged {
-		return c, r, c.BaseCommit, nil // as it was when it was merged
-	}
-	tip, err := r.ReadRef(ctx, heads+c.Base)
-	if err != nil || tip == "" {
-		return c, r, c.BaseCommit, err
+	tip, err := f.tip(ctx, r, c)
+	if err != nil {
+		return c, r, "", err
 	}
 	from, err = r.MergeBase(ctx, tip, c.Head)
 	return c, r, from, err

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"drydock/internal/core"
 )
@@ -302,7 +301,7 @@ type approvalData struct {
 	State    core.ApprovalState `json:"state"`
 	Question string             `json:"question"`
 	By       string             `json:"decided_by"`
-	Deadline time.Time          `json:"deadline"`
+	To       core.ApprovalState `json:"to"` // in older logs
 }
 
 func (s *Session) approval(ev core.Event) {
@@ -310,6 +309,9 @@ func (s *Session) approval(ev core.Event) {
 	st := s.o.Style
 	s.head()
 	id := first(Line(string(d.Approval)), Line(string(d.ID)))
+	if d.State == "" {
+		d.State = d.To
+	}
 	if d.State != "" && d.State != core.ApprovalPending {
 		by := ""
 		if d.By != "" {

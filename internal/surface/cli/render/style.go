@@ -38,13 +38,13 @@ func (s Style) either(unicode, ascii string) string {
 // State paints a state word by what it means for a person.
 func (s Style) State(word string) string {
 	switch word {
-	case "done", "ready", "proven", "merged", "approved", "idle", "fresh":
+	case "done", "ready", "proven", "merged", "approved", "idle", "fresh", "answered":
 		return s.Green(word)
-	case "failed", "broken", "dead", "denied", "failing":
+	case "failed", "broken", "dead", "denied", "failing", "lost":
 		return s.Red(word)
-	case "waiting", "handed_over", "unproven", "stopping", "pending", "expired", "stale", "pinned":
+	case "waiting", "handed_over", "unproven", "stopping", "pending", "expired", "stale", "pinned", "needs you", "handed over", "paused":
 		return s.Yellow(word)
-	case "running", "starting", "creating", "writing", "building":
+	case "running", "starting", "creating", "writing", "building", "working":
 		return s.Cyan(word)
 	case "archived", "closed", "removed", "gone", "stopped":
 		return s.Dim(word)
