@@ -7,7 +7,7 @@ import { file } from './server';
 // the built page with the headers of the real one.
 
 export const ID = 'ses_main';
-const ana = { handle: 'ana', name: 'Ana Silva', email: 'ana@example.com' };
+const ana = { handle: 'ana', name: 'Ana', email: 'ana@example.com' };
 /** The smallest PNG there is; its digest is only a name here. */
 const PIXEL = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
@@ -40,7 +40,7 @@ export class SessionDaemon extends Daemon {
     const world = this.add(script.session, script.events, {
       environment: { id: 'env_shop', name: 'shop' },
       snapshot: { id: 'snp_1', age_ns: 7_200_000_000_000, commit: '3f2a91c0', started_from: 'memory' },
-      people: [ana, { handle: 'ben', name: 'Ben Okafor' }],
+      people: [ana, { handle: 'ben', name: 'Ben' }],
       ...more,
     });
     world.session = {

@@ -64,14 +64,14 @@ const change = {
   number: 4,
   state: 'open',
   title: 'Take the discount off',
-  verdict: 'PROVEN',
+  verdict: 'proven',
   added: 12,
   removed: 3,
   files: 2,
 };
 const evidence = {
   id: 'evd_1',
-  verdict: 'PROVEN',
+  verdict: 'proven',
   reasons: ['2 tests that failed pass now'],
   not_shown: ['The page in Firefox'],
 };
@@ -91,7 +91,7 @@ const looks: Look[] = [
       world?.prompts.push(
         ...['Then write it down in the README', 'And release it'].map((text, i) => ({
           id: `prm_q${i}`,
-          author: { handle: 'ben', name: 'Ben Okafor' },
+          author: { handle: 'ben', name: 'Ben' },
           text,
           source: 'web',
           state: 'queued',

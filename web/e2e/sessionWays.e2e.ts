@@ -118,7 +118,7 @@ test('the queue: add while it runs, reorder with keys and buttons, edit, remove,
   const script = d.play({ turns: 1, tools: 2, open: true });
   d.worlds.get(ID)?.prompts.push({
     id: 'prm_other',
-    author: { handle: 'ben', name: 'Ben Okafor' },
+    author: { handle: 'ben', name: 'Ben' },
     text: 'From Ben',
     state: 'queued',
     position: 1,
@@ -135,7 +135,7 @@ test('the queue: add while it runs, reorder with keys and buttons, edit, remove,
       all.map((l) => /(From Ben|First of mine|Second of mine|Edited)/.exec(l.textContent ?? '')?.[0]),
     );
   await expect.poll(order).toEqual(['From Ben', 'First of mine', 'Second of mine']);
-  expect(await page.textContent('section[aria-label=Queue] li')).toContain('Ben Okafor');
+  expect(await page.textContent('section[aria-label=Queue] li')).toContain('Ben');
   await page.locator('section[aria-label=Queue] li').nth(2).getByLabel('Move up').click();
   await expect.poll(order).toEqual(['From Ben', 'Second of mine', 'First of mine']);
   await page.locator('section[aria-label=Queue] li').nth(1).getByLabel('Edit').focus();
@@ -182,7 +182,7 @@ test('S27: silence while text comes, one sentence for an outcome, articles with 
     .poll(said)
     .toEqual(['Make the total of the cart take the discount off: proven. 2 tests that failed pass now']);
   const articles = await page.$$eval('article', (all) => all.map((a) => a.getAttribute('aria-label')));
-  expect(articles).toEqual(['Ben Okafor, 1 of 3', 'Chi Tran, 2 of 3', 'Ana Silva, 3 of 3']);
+  expect(articles).toEqual(['Ben, 1 of 3', 'Chi, 2 of 3', 'Ana, 3 of 3']);
   // To the last message with one key.
   await page.focus(scroller);
   await page.keyboard.press('End');

@@ -123,7 +123,7 @@ test('a session of 100,000 events opens with its outline alone; an open turn is 
   expect(s.log.size).toBe(0);
   const id = s.shown().turns[77] as string;
   const turn = s.turn(id);
-  expect(turn).toMatchObject({ tools: 240, state: 'done', verdict: 'PROVEN', files: 17 });
+  expect(turn).toMatchObject({ tools: 240, state: 'done', verdict: 'proven', files: 17 });
   expect(s.items(id).map((i) => i.is)).toEqual(['gap']);
   s.need({ from: turn?.start ?? 0, to: (turn?.start ?? 0) + 99 });
   await until('a page', () => s.items(id).length > 1);

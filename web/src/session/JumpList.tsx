@@ -27,7 +27,10 @@ export function JumpList({ onClose, moves }: { onClose: () => void; moves: RefOb
   // With nothing typed the newest is what one came from: the list opens on it.
   const [at, setAt] = useState<number>();
   // The dialog gives the focus to its first button when it opens; this comes after.
-  useEffect(() => document.querySelector<HTMLInputElement>('[data-jump]')?.focus(), []);
+  useEffect(() => {
+    document.querySelector<HTMLInputElement>('[data-jump]')?.focus();
+    reveal(document.querySelector<HTMLDivElement>('#jumps [aria-selected=true]'));
+  }, []);
   const mark = Math.min(at ?? (q ? 0 : found.length - 1), found.length - 1);
   const shown = window_(found, mark);
   const go = (i: number) => {

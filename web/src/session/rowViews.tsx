@@ -130,7 +130,7 @@ export const RowView = memo(function RowView({ row, open }: { row: Row; open: bo
 });
 
 export function toneOf(verdict: string): 'ok' | 'bad' | 'unp' {
-  return verdict === 'PROVEN' ? 'ok' : verdict === 'BROKEN' ? 'bad' : 'unp';
+  return verdict === 'proven' ? 'ok' : verdict === 'broken' ? 'bad' : 'unp';
 }
 
 function Line(p: { verb: string; object: string; result?: string; failed?: boolean; ns?: number }) {

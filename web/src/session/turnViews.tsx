@@ -151,7 +151,7 @@ export const OutcomeView = memo(function OutcomeView({ id, last }: { id: string;
           .map((r) => <p key={r}>{plain(r)}</p>)}
       {failure && <p>{plain(str(failure, 'message'))}</p>}
       {failure && str(failure, 'hint') && <p className={s.numbers}>{plain(str(failure, 'hint'))}</p>}
-      {verdict && turn.outcome && <p className={s.numbers}>{plain(turn.outcome)}</p>}
+      {verdict && turn.outcome && !str(change, 'id') && <p className={s.numbers}>{plain(turn.outcome)}</p>}
       {last && w.nextFor[verdict] && <p className={s.numbers}>{w.nextFor[verdict]}</p>}
       {str(change, 'id') && (
         <div className={s.ways}>

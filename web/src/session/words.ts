@@ -94,7 +94,7 @@ export const w = {
   change: (n: number, action: string) => `Change ${number(n)} ${action}`,
   comment: (who: string, where: string) => (where ? `${who} commented on ${where}` : `${who} commented`),
   thought: 'Thought',
-  verdictNames: { PROVEN: 'Proven', UNPROVEN: 'Unproven', BROKEN: 'Broken' } as Record<string, string>,
+  verdictNames: { proven: 'Proven', unproven: 'Unproven', broken: 'Broken' } as Record<string, string>,
   notShown: 'Not shown by this proof',
   budgetSpent: (what: string) => `The budget for ${what} is spent; the run waits`,
   budgetSet: (what: string, limit: string) => `Budget for ${what}: ${limit}`,
@@ -158,9 +158,9 @@ export const w = {
   kept: (n: number) => `${number(n)} kept`,
   broke: (n: number) => `${number(n)} broken`,
   nextFor: {
-    PROVEN: 'Review the change and merge it.',
-    UNPROVEN: 'Read what the proof does not show, then decide or ask for more.',
-    BROKEN: 'Read what broke, then ask for a repair.',
+    proven: 'Review the change and merge it.',
+    unproven: 'Read what the proof does not show, then decide or ask for more.',
+    broken: 'Read what broke, then ask for a repair.',
   } as Record<string, string>,
 
   jump: 'Jump to',

@@ -86,7 +86,7 @@ export class Daemon {
           action: '',
           since: events[0]?.time ?? '',
         },
-        owner: { handle: 'ana', name: 'Ana Silva' },
+        owner: { handle: 'ana', name: 'Ana' },
       },
       events,
       prompts: [],

@@ -3,9 +3,9 @@ import type { LogEvent } from '../wire';
 // A session as the daemon writes it, of any length, the same each time: for tests, not for people.
 
 export const PEOPLE = [
-  { handle: 'ana', name: 'Ana Silva' },
-  { handle: 'ben', name: 'Ben Okafor' },
-  { handle: 'chi', name: 'Chi Tran' },
+  { handle: 'ana', name: 'Ana' },
+  { handle: 'ben', name: 'Ben' },
+  { handle: 'chi', name: 'Chi' },
 ];
 
 export interface Plan {
@@ -85,7 +85,7 @@ export class Script {
     });
     this.add('node.finished', { node: 'implement', number: 1, result: 'finished', duration_ns: 21_000_000_000 });
     this.add('verdict', {
-      verdict: 'PROVEN',
+      verdict: 'proven',
       reasons: ['2 tests that failed pass now'],
       not_shown: [],
       evidence: 'evd_1',
@@ -98,7 +98,7 @@ export class Script {
       blueprint: 'code-change',
       state: 'done',
       outcome: 'change delivered',
-      verdict: 'PROVEN',
+      verdict: 'proven',
     });
     this.add('prompt.state', { prompt, author: PEOPLE[n % PEOPLE.length], state: 'done' });
     this.#run = '';
