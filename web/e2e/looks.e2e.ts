@@ -1,6 +1,7 @@
 import { afterAll, describe, test } from 'vitest';
 import { emptyInbox } from '../src/inbox/model';
 import { accessible, keepsItsFrame, open, type SizeName, shot, sizes, startBrowser } from './browser';
+import { page as change, changeWorld } from './change';
 import type { StandIn } from './server';
 import { inboxOf, usual, world } from './world';
 
@@ -61,6 +62,25 @@ const looks: Look[] = [
   { name: 'offline', make: () => world().on('GET /whoami', { cut: true }), ready: 'text=does not answer' },
   { name: 'not-found', path: '/nowhere/at/all', make: world, ready: 'text=Nothing is here' },
   { name: 'settings', path: '/settings/appearance', make: world, ready: 'text=Single keys' },
+  { name: 'change', path: '/changes/chg_1', make: () => changeWorld(), ready: 'text=a comment of SQL' },
+  {
+    name: 'change-unproven',
+    path: '/changes/chg_1',
+    make: () =>
+      changeWorld({
+        ...change,
+        verdict: { head: change.change.head, stale: true, reasons: [], not_shown: [] },
+        meaning: [],
+        checks: [],
+      }),
+    ready: 'text=a comment of SQL',
+  },
+  {
+    name: 'change-missing',
+    path: '/changes/chg_9',
+    make: () => changeWorld().on('GET /changes/chg_9/page', problem(404, 'not_found')),
+    ready: 'text=Nothing is here',
+  },
   { name: 'gallery', path: '/gallery', make: world, ready: 'text=Button' },
 ];
 

@@ -27,6 +27,8 @@ export const policy = [
 export interface Answer {
   status?: number;
   body?: unknown;
+  /** In place of a body: lines of JSON, as they are. */
+  text?: string;
   /** Milliseconds until it is answered; `never` leaves it open. */
   after?: number | 'never';
   /** The connection is cut. */
@@ -138,7 +140,7 @@ export class StandIn {
     }
     const status = answer.status ?? 200;
     res.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
-    res.end(status === 204 ? undefined : JSON.stringify(answer.body ?? {}));
+    res.end(status === 204 ? undefined : (answer.text ?? JSON.stringify(answer.body ?? {})));
   }
 }
 

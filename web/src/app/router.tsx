@@ -19,6 +19,12 @@ const session = createRoute({
   component: lazyRouteComponent(() => import('../session/SessionPage'), 'SessionPage'),
 });
 
+const change = createRoute({
+  getParentRoute: () => root,
+  path: '/changes/$id',
+  component: lazyRouteComponent(() => import('../change/ChangePage'), 'ChangePage'),
+});
+
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings/appearance',
@@ -32,7 +38,7 @@ const gallery = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([inbox, session, settings, gallery]),
+  routeTree: root.addChildren([inbox, session, change, settings, gallery]),
   defaultPreload: 'intent',
   defaultPendingComponent: RoutePending,
   // A skeleton comes only when there is something to wait for.
