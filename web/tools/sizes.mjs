@@ -29,7 +29,7 @@ function cost(keys) {
 
 const entry = Object.keys(manifest).find((key) => manifest[key].isEntry);
 const shell = needed(entry);
-const routes = { inbox: [180, 20], session: [230, 30] };
+const routes = { inbox: [180, 20], session: [230, 30], change: [250, 30] };
 let over = false;
 const base = cost(shell);
 console.log(`page: shell ${kb(base.js)} of scripts, ${kb(base.css)} of styles (gzip)`);

@@ -80,7 +80,7 @@ func (a *app) demo(ctx context.Context, o DemoOptions) (err error) {
 		if err := a.line(t.result(out)); err != nil {
 			return err
 		}
-	} else if err := a.demoSummary(t, out, host); err != nil {
+	} else if err := a.demoSummary(ctx, c, t, out, host); err != nil {
 		return err
 	}
 	if host.Wait && !a.json && a.terminal(a.env.Stdout) {
@@ -255,7 +255,7 @@ func (s seen) Event(ev core.Event) {
 	s.Session.Event(ev)
 }
 
-func (a *app) demoSummary(t *demoTimes, o Outcome, host DemoHost) error {
+func (a *app) demoSummary(ctx context.Context, c *client.Client, t *demoTimes, o Outcome, host DemoHost) error {
 	st := a.style(a.env.Stdout)
 	var b strings.Builder
 	b.WriteString("\n" + st.Bold("Where the time went") + "\n")
@@ -271,10 +271,27 @@ func (a *app) demoSummary(t *demoTimes, o Outcome, host DemoHost) error {
 	if o.Session.Usage.Calls > 0 {
 		b.WriteString(st.Bold("Cost") + "      " + render.Cost(o.Session.Cost) + "\n")
 	}
+	b.WriteString(a.demoPage(ctx, c, o, host))
 	if host.Note != "" {
 		b.WriteString("\n" + strings.Join(render.Wrap(host.Note, a.width(a.env.Stdout)), "\n") + "\n")
 	}
 	return a.printf("%s", b.String())
+}
+
+// demoPage says where to look at all of it: without a code there is nothing to
+// look at, and then nothing is said.
+func (a *app) demoPage(ctx context.Context, c *client.Client, o Outcome, host DemoHost) string {
+	code, err := c.LoginCode(ctx)
+	if err != nil {
+		return ""
+	}
+	st := a.style(a.env.Stdout)
+	at := first(code.URL, c.URL())
+	text := "\n" + st.Bold("Page") + "      " + at + "/s/" + string(o.Session.ID) + "\n"
+	if o.Session.Change != "" {
+		text += "          " + at + "/changes/" + string(o.Session.Change) + "\n"
+	}
+	return text + "          sign in with " + st.Bold(spelled(code.Code)) + " (once, within 5 minutes; drydock web " + host.Flags + " makes another)\n"
 }
 
 func anyOf(m map[string]string) string {

@@ -27,8 +27,13 @@ into the page and never stands in an address.`,
 			if a.json {
 				return a.document(map[string]any{"url": page, "code": code.Code, "expires": code.Expires.Format(time.RFC3339)})
 			}
-			half := len(code.Code) / 2
-			return a.pairs([2]string{"page", page}, [2]string{"code", code.Code[:half] + "-" + code.Code[half:] + " (once, within 5 minutes)"})
+			return a.pairs([2]string{"page", page}, [2]string{"code", spelled(code.Code) + " (once, within 5 minutes)"})
 		}),
 	}
+}
+
+// spelled is a code as people type it.
+func spelled(code string) string {
+	half := len(code) / 2
+	return code[:half] + "-" + code[half:]
 }

@@ -48,7 +48,7 @@ export const w = {
   unknownEvent: (kind: string) => `Event of a kind that this page does not know: ${kind}`,
   noEvents: 'Nothing has happened yet',
   emptyTitle: 'Nothing has run yet',
-  emptyText: 'The first prompt waits. What the agent does will stand here.',
+  emptyText: 'Say below what should be done. What the agent does will stand here.',
 
   groups: {
     look: (n: number) => `Looked at ${count(n, { one: 'place', other: 'places' })}`,
