@@ -23,7 +23,7 @@ afterEach(async () => {
 const asked = (method: string, path: string) => stand.asked.filter((a) => a.method === method && a.path === path);
 
 test('the verdict, what it means and the cases stand before the files', async () => {
-  const text = await w.page.innerText('main');
+  const text = (await w.page.textContent('main')) ?? '';
   const order = [
     'Proven',
     'fixed: a code takes its share',
@@ -39,7 +39,7 @@ test('the verdict, what it means and the cases stand before the files', async ()
 });
 
 test('lines of files are text: what looks like a page loads and runs nothing, what turns text round is shown', async () => {
-  const text = await w.page.innerText('main');
+  const text = (await w.page.textContent('main')) ?? '';
   expect(text).toContain('-- a comment of SQL');
   expect(text).toContain('<img src=https://elsewhere.example/x onerror=alert(1)>');
   expect(text).toContain('docs/[U+202E]gpj.exe');

@@ -56,12 +56,10 @@ export function Activity({ session, folds, ref }: { session: Session; folds: Fol
           {byTurn(a.drawn).map(({ turn, lines }) => {
             const t = session.turn(turn);
             if (!t) return null;
-            const room = a.room === turn ? { minBlockSize: a.roomSize } : undefined;
             return (
               <article
                 key={turn}
-                className={s.turn}
-                style={room}
+                className={cx(s.turn, a.room === turn && s.room)}
                 aria-label={w.article(called(t.author), t.index + 1, earlier + turns.length)}
                 aria-posinset={t.index + 1}
                 aria-setsize={earlier + turns.length}

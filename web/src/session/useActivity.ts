@@ -66,7 +66,7 @@ export function useActivity(session: Session, folds: Folds, shown: Shown) {
   const focus = useRef('');
   const [target, setTarget] = useState('');
   const [seeking, setSeeking] = useState(() => Boolean(place.saved?.anchor) && !place.saved?.following);
-  const room = useRoom(session, authority, scroller, shown.turns);
+  const room = useRoom(session, authority, shown.turns);
 
   view.lines = lines;
   view.show = (index) => {
@@ -168,7 +168,6 @@ export function useActivity(session: Session, folds: Folds, shown: Shown) {
     fresh,
     moves,
     room: room.turn,
-    roomSize: room.size,
     measure: virtual ? virtualizer.measureElement : undefined,
     onScroll: useCallback(() => authority.scrolled(), [authority]),
     onState: store.on,
@@ -246,12 +245,7 @@ function useFresh(seq: number, store: ReturnType<typeof makeState>): number {
 }
 
 /** Room below a prompt that was just sent, so that it can stand at the top. */
-function useRoom(
-  session: Session,
-  authority: ScrollAuthority,
-  scroller: React.RefObject<HTMLElement | null>,
-  turns: readonly string[],
-) {
+function useRoom(session: Session, authority: ScrollAuthority, turns: readonly string[]) {
   const [turn, setTurn] = useState('');
   const waits = useRef<{ from: number; until: number } | undefined>(undefined);
   const count = turns.length;
@@ -268,7 +262,7 @@ function useRoom(
     // One that waits in the queue begins some time later, and must not move the view then.
     waits.current = { from: session.shown().turns.length, until: performance.now() + 5000 };
   }, [session]);
-  return { turn, size: scroller.current?.clientHeight ?? 0, sent };
+  return { turn, sent };
 }
 
 function makeState() {
