@@ -1,7 +1,9 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { asProblem } from '../api/problem';
+import type { Word } from '../api/types';
 import { Page } from '../app/Page';
 import { Refused } from '../app/states';
+import { t } from '../app/strings';
 import { plain } from '../session/text';
 import { Badge } from '../ui/Badge';
 import { Disclosure } from '../ui/Disclosure';
@@ -76,7 +78,7 @@ function Verdict({ page }: { page: ChangePageData }) {
   const known = word !== '';
   return (
     <section className={`${s.verdict} ${tones[word] ?? ''}`} aria-label={w.verdictLabel}>
-      <h2>{known ? (w.verdicts[word] ?? plain(word)) : w.noVerdict}</h2>
+      <h2>{known ? t.stateWord(word as Word) : w.noVerdict}</h2>
       {!known && <p>{w.noVerdictWhy}</p>}
       {verdict.stale && <p className={s.ask}>{w.stale}</p>}
       {verdict.missing && <p className={s.ask}>{w.missing}</p>}

@@ -7,7 +7,6 @@ export const w = {
   session: 'The session it came from',
   states: { open: 'Open', merged: 'Merged', closed: 'Closed' } as Record<string, string>,
   verdictLabel: 'Verdict',
-  verdicts: { proven: 'Proven', unproven: 'Unproven', broken: 'Broken' } as Record<string, string>,
   noVerdict: 'No verdict',
   noVerdictWhy: 'Nothing was proven about this change yet.',
   stale: 'The proof is about an earlier commit of this change.',
